@@ -7,14 +7,15 @@ they are not prepared.
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ecgbench import datasets
 from ecgbench.cards.cell import Cell
+from ecgbench.cards.model import InputContract
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.keys import grouped
 from ecgbench.core.parallel import cores
@@ -33,6 +34,7 @@ from ecgbench.errors import BadWeights, EcgbenchError, WriteError
 from ecgbench.evaluate import network, protocols
 from ecgbench.evaluate.batches import SLOTS, serves
 from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.study.differences import differences
@@ -108,14 +110,11 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     if skipped := sum(cost.skipped for cost in costs.values()):
         why = "the model cannot read these leads under this policy"
         yield f"{counted(skipped, 'cell')} will be skipped: {why}"
-    home, cached = where(folders.prepared, folders.data), sum(views.values())
-    run = size(sum(cost.run for cost in costs.values()))
-    yield f"disk: {run} in {folders.out}, up to {size(cached)} for prepared signals in {home}"
-    if cached > (free := disk.free_bytes(home)):
-        yield (
-            f"too little disk: {home} has {size(free)} free; ecgbench data prune frees what can "
-            f"be made again; --prepared DIR names another place"
-        )
+    home, run = where(folders.prepared, folders.data), sum(cost.run for cost in costs.values())
+    needed = {folders.out: run, home: sum(views.values())}
+    kept = f"up to {size(needed[home])} for prepared signals in {home}"
+    yield f"disk: {size(run)} in {folders.out}, {kept}"
+    yield from disk.lacking(needed)
     yield (
         f"time: about {duration(seconds)} on {device}{' without what failed' if failed else ''}: "
         f"one record of each model times the records, without scoring and the report; nothing was "
@@ -140,7 +139,14 @@ def _reading(name: str, folders: Folders, fix: bool, records: int) -> tuple[floa
 def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: str) -> Cost:
     """Of cells of one model on one dataset, with so many records in each split."""
     try:
-        return _Trial(plan, cells, device).cost(records)
+        fit, precision = cells[0].fit, protocols.of_the_encoder(plan.training)
+        net = network.build(fit.model, fit.weights, device, precision)
+        contract = net.card.contract(fit.contract)
+        reads = [c for c in cells if c.policy != NATIVE or _native(net, contract, c)]
+        skipped = len(cells) - len(reads)
+        if not reads or not all(records.get(split) for split in SPLITS):
+            return Cost(skipped=skipped)
+        return replace(_cost_of(net, contract, plan, reads, records), skipped=skipped)
     except (BadWeights, WriteError):
         raise
     except Exception as error:  # a network may raise anything; the run says which cells fail
@@ -149,77 +155,70 @@ def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: st
         return Cost(failed=reason_of(error))
 
 
-class _Trial:
-    """One window through one model; where a device takes many at once, one batch of them."""
+def _native(net: Network, contract: InputContract, cell: Cell) -> bool:
+    """Whether a network reads the leads of a cell, and needs no others."""
+    return net.card.native and not contract.refuses(LeadSubset.from_bits(_leads(cell)))
 
-    def __init__(self, plan: Plan, cells: Sequence[Cell], device: str) -> None:
-        self.plan, self.cells, fit = plan, cells, cells[0].fit
-        dataset, _, self.task = datasets.tasks()[cells[0].task]
-        precision = protocols.of_the_encoder(plan.training)
-        self.net = network.build(fit.model, fit.weights, device, precision)
-        self.contract, self.card = self.net.card.contract(fit.contract), datasets.get(dataset).CARD
-        self.batch = SLOTS if serves(device) else 1
-        self.window = noise_of(self.batch * self.contract.samples)
 
-    def cost(self, records: dict[str, int]) -> Cost:
-        """With so many records in each split."""
-        training, dim, every = self.plan.training, self.net.card.dim, sum(records.values())
-        cells = [c for c in self.cells if self._reads(c)]
-        noise = noise_of(round(self.card.fs * self.card.seconds))
-        view = partial(preprocess.view, noise, self.card.fs, self.contract.preparation)
-        windows, kept = self.contract.windows(view().shape[1]), view().nbytes
-        if not cells or not windows or not all(records.get(s) for s in SPLITS):
-            return Cost(skipped=len(self.cells) - len(cells))
-        frozen, fits = protocols.is_frozen(training.protocol), {c.fit for c in cells}
-        # a frozen encoder meets each record once, whichever fold tests it and whichever fit asks
-        folds = len({fit.fold for fit in fits}) if frozen else 1
-        asked = grouped(cells, lambda c: (frozen or c.fit, c.policy))
-        sets = [(policy, {self._leads(c) for c in own}) for (_, policy), own in asked.items()]
-        test, one = folds * records["test"] * windows, self._seconds(self.contract.policy, ALL.bits)
-        seconds = every * seconds_of(view) + test * sum(
-            len(own) * (self._seconds(policy, *own) if policy == NATIVE else one)
-            for policy, own in sets
-        )
-        run = len(cells) * (records["test"] * (9 * len(self.task.labels) + 4 * dim) + CELL_BYTES)
-        if frozen:
-            learnt = records["train"] * protocols.learns(training.protocol) + records["val"]
-            learnt += records["test"] * (folds > 1)
-            learnt *= self._shown(windows) * len({(fit.policy, fit.shown) for fit in fits})
-            seconds += learnt * one
-            run += (4 * dim + 8) * (learnt + test * sum(len(own) for _, own in sets))
-        else:
-            step = STEP if self.net.card.parameters else 1
-            epoch = step * records["train"] + windows * records["val"]
-            seconds += len(fits) * training.epochs * epoch * one
-            run += len(fits) * sum(t.nbytes for t in self.net.module.state_dict().values())
-        preparation, skipped = str(self.contract.preparation), len(self.cells) - len(cells)
-        return Cost(seconds, run, every * kept, preparation, skipped)
+def _cost_of(
+    net: Network,
+    contract: InputContract,
+    plan: Plan,
+    cells: Sequence[Cell],
+    records: dict[str, int],
+) -> Cost:
+    """Of cells that the network reads."""
+    training, fits, every = plan.training, {c.fit for c in cells}, sum(records.values())
+    dataset, _, task = datasets.tasks()[cells[0].task]
+    card, dim = datasets.get(dataset).CARD, net.card.dim
+    noise = noise_of(round(card.fs * card.seconds))
+    filtered = partial(preprocess.view, noise, card.fs, contract.preparation)
+    windows, kept = contract.windows(filtered().shape[1]), filtered().nbytes
+    # a frozen encoder meets each record once, whichever fold tests it and whichever fit asks
+    frozen = protocols.is_frozen(training.protocol)
+    folds = len({fit.fold for fit in fits}) if frozen else 1
+    asked = grouped(cells, lambda c: (frozen or c.fit, c.policy))
+    sets = [(policy, {_leads(c) for c in own}) for (_, policy), own in asked.items()]
+    test, one = folds * records["test"] * windows, _seconds(net, contract, contract.policy)
+    seconds = every * seconds_of(filtered) + test * sum(
+        len(own) * (_seconds(net, contract, policy, own) if policy == NATIVE else one)
+        for policy, own in sets
+    )
+    run = len(cells) * (records["test"] * (9 * len(task.labels) + 4 * dim) + CELL_BYTES)
+    if frozen:
+        learnt = records["train"] * protocols.learns(training.protocol) + records["val"]
+        learnt += records["test"] * (folds > 1)
+        shown = training.epochs if protocols.uses(training.protocol, "epochs") else LEAD_DRAWS
+        learnt *= shown if training.leads == "random" else windows
+        learnt *= len({(fit.policy, fit.shown) for fit in fits})
+        seconds += learnt * one
+        run += (4 * dim + 8) * (learnt + test * sum(len(own) for _, own in sets))
+    else:
+        step = STEP if net.card.parameters else 1
+        epoch = step * records["train"] + windows * records["val"]
+        seconds += len(fits) * training.epochs * epoch * one
+        run += len(fits) * sum(t.nbytes for t in net.module.state_dict().values())
+    return Cost(seconds, run, every * kept, str(contract.preparation))
 
-    def _leads(self, cell: Cell) -> int:
-        """Bit mask of leads such as a cell measures."""
-        return int(bits(cell.setting, "record", 1)[0])
 
-    def _reads(self, cell: Cell) -> bool:
-        """Whether the model can read the leads of a cell."""
-        refused = self.contract.refuses(LeadSubset.from_bits(self._leads(cell)))
-        return cell.policy != NATIVE or (self.net.card.native and not refused)
+def _leads(cell: Cell) -> int:
+    """Bit mask of leads such as a cell measures."""
+    return int(bits(cell.setting, "record", 1)[0])
 
-    def _shown(self, windows: int) -> int:
-        """Windows of a training record that a head is fitted to."""
-        training = self.plan.training
-        if training.leads != "random":
-            return windows
-        return training.epochs if protocols.uses(training.protocol, "epochs") else LEAD_DRAWS
 
-    def _seconds(self, policy: str, *masks: int) -> float:
-        """Of a window under a policy, by those of a few sets of leads, or of all where an encoder
-        does part of its work for all of them at once.
-        """
-        filling = Policy.of(policy, lambda: [self.window])
-        encoder = Encoder(self.net.encoder, self.contract, filling, dim=self.net.card.dim)
-        few = 1 if encoder.shares_embeddings else max(1, len(masks) // TRIED)
-        wanted = dict.fromkeys(sorted(masks)[::few], np.arange(self.batch))
-        return seconds_of(lambda: encoder(self.window, wanted)) / (len(wanted) * self.batch)
+def _seconds(
+    net: Network, contract: InputContract, policy: str, masks: Collection[int] = (ALL.bits,)
+) -> float:
+    """Of a window under a policy, by those of a few sets of leads, or of all where an encoder does
+    part of its work for all of them at once.
+    """
+    batch = SLOTS if serves(net.device) else 1
+    window = noise_of(batch * contract.samples)
+    filling = Policy.of(policy, lambda: [window])
+    encoder = Encoder(net.encoder, contract, filling, dim=net.card.dim)
+    few = 1 if encoder.shares_embeddings else max(1, len(masks) // TRIED)
+    wanted = dict.fromkeys(sorted(masks)[::few], np.arange(batch))
+    return seconds_of(lambda: encoder(window, wanted)) / (len(wanted) * batch)
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
