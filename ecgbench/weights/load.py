@@ -97,13 +97,12 @@ def load_checkpoint(
         raise BadSetting(f"no file {path} (given as weights); --weights random needs no file")
     demand_ending(path, f"weights {path}", archive=False)
     content = read.read(path)
-    ordered = not read.is_safe(path)
-    searches = (Search(one, content, ordered, prefix, tuple(without)) for one in cores(network))
+    ordered, given = not read.is_safe(path), (prefix, tuple(without), str(path))
+    searches = (Search(core, content, ordered, *given) for core in cores(network))
     found = max(searches, key=lambda search: search.fitting)
     if rivals := found.rivals():
         raise BadWeights(
-            f"{path} holds two sets of weights that fit, under {rivals.one!r} and "
-            f"{rivals.other!r}; choose in build: load_checkpoint(network, weights, "
+            f"{path} holds {rivals}; choose in build: load_checkpoint(network, weights, "
             f"{rivals.other!r}), or name the other in without=[...]"
         )
     where = f"state dict under {found.start!r}" if found.start else PLAIN
@@ -118,7 +117,7 @@ def load_checkpoint(
     best = _Reading(where, inside, problems)
     tensors = _whole(core, best, path, type(network).__name__, remedy)
     fill(core, tensors, content, found.start)
-    _note(FileRead(path, where, dict(found.left_out)))
+    _note(FileRead(path, where, dict(found.left_out), len(tensors)))
     return network
 
 
@@ -131,6 +130,8 @@ class FileRead:
     """Where in the file the network's tensors were, in words."""
     left_out: Mapping[str, int]
     """Module of the file that the network does without -> how many tensors it has."""
+    tensors: int
+    """That were copied."""
 
     @property
     def is_told(self) -> bool:

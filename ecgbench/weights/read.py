@@ -5,7 +5,6 @@ Two readers: safetensors, and torch's restricted one (`weights_only`). Checkpoin
 classes; torch lists the names of these classes, and each is read as an empty stand-in.
 """
 
-import json
 import pickle
 import re
 import shutil
@@ -23,7 +22,7 @@ from safetensors.torch import load_file
 
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.weights.endings import INDEX, SAFE, TORCH, ending
+from ecgbench.weights.endings import INDEX, ending, places
 
 
 def is_safe(path: Path) -> bool:
@@ -71,12 +70,8 @@ def read(path: Path) -> Mapping[str, Any]:
 
 def _of_index(path: Path) -> dict[str, Any]:
     """The tensors of the files beside an index."""
-    files = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-    parts: dict[str, Mapping[str, Any]] = {}
-    for name in dict.fromkeys(files.values()):
-        if Path(name).name != name or ending(path.with_name(name)) not in SAFE + TORCH:
-            raise BadWeights(f"{path} names {name!r}, which is no file of weights beside it")
-        parts[name] = read(path.with_name(name))
+    files = places(path)
+    parts = {file: read(file) for file in dict.fromkeys(files.values())}
     if lost := [name for name, file in files.items() if name not in parts[file]]:
         raise BadWeights(
             f"{path} names {len(lost)} tensors that its files lack, such as {lost[0]}; get them "

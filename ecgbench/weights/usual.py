@@ -40,6 +40,9 @@ class Rivals:
     one: str
     other: str
 
+    def __str__(self) -> str:
+        return f"two sets of weights that fit, under {self.one!r} and {self.other!r}"
+
 
 @dataclass(frozen=True)
 class Search:
@@ -53,6 +56,7 @@ class Search:
     """Whether the file has its tensors in the order of the layers."""
     prefix: str = ""
     without: Sequence[str] = ()
+    source: str = "the file"
     left_out: Counter[str] = field(default_factory=Counter)
     """Module, or tensor, that was left out -> how many tensors it has."""
 
@@ -75,10 +79,10 @@ class Search:
         found: dict[str, Tensor] = {}
         for name, tensor in _flat(self.content):
             own = self._spelled(name)
-            if not _equal(found.setdefault(own, tensor), tensor):
+            if not same_values(found.setdefault(own, tensor), tensor):
                 raise BadWeights(
-                    f"the file holds two tensors for {own!r}, with different values; save the "
-                    f"state dict that you mean alone"
+                    f"{self.source} holds two tensors for {own!r}, with different values; save "
+                    f"the state dict that is meant alone"
                 )
         lists: dict[str, list[str]] = {}
         for name in found:
@@ -144,7 +148,7 @@ class Search:
             own = {n: self.flat[other + n] for n in self.wanted if other + n in self.flat}
             whole = all(n in own and same_shape(t, own[n]) for n, t in needed.items())
             known = ((t, self.flat.get(self.start + n)) for n, t in own.items())
-            alike = all(u is None or _equal(t, u) for t, u in known)
+            alike = all(u is None or same_values(t, u) for t, u in known)
             meant = other != self.start and not self._stated(other.removeprefix(self.start))
             if meant and whole and not alike:
                 return Rivals(self.start, other)
@@ -186,7 +190,7 @@ class Search:
         first: dict[int, str] = {}
         names = [n for n in self.wanted if n in inside]
         pairs = ((first.setdefault(id(self.wanted[n]), n), n) for n in names)
-        return [n for one, n in pairs if n != one and not _equal(inside[one], inside[n])]
+        return [n for one, n in pairs if n != one and not same_values(inside[one], inside[n])]
 
     def further(self, names: Sequence[str]) -> list[str]:
         """The modules, as `without` takes them, of tensors that the network does not have."""
@@ -301,8 +305,8 @@ def stored(tensor: Tensor) -> bool:
     return whole and tensor.layout == torch.strided and tensor.device.type == "cpu"
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    """Bit for bit: of some types torch compares no numbers."""
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of a file agree bit for bit: of some types torch compares no numbers."""
     if one is other or not (stored(one) and stored(other)):
         return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
