@@ -99,11 +99,13 @@ def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
     of = "K" if imported else DRAWN[kind]
     adapter.write_text(f"{START}\n{made}\ndef build(weights=None):\n    return Kernels({of})\n")
     words = "--models", str(adapter)
-    assert typed(tmp_path / "run", *words) == 0
-    again = typed(tmp_path / "run", *words, "--leads", "I,12")
-    assert again == (1 if kind == "unseeded" else 0)
-    reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
-    assert any("fixed seed" in reason for reason in reasons) == (kind == "unseeded")
+    assert typed(tmp_path / "run", *words, "--leads", "I,12") == 0
+    fails = kind == "unseeded"
+    for leads in ("I,12", "I,12,II"):  # no number stays beside a network that it is not of
+        assert typed(tmp_path / "run", *words, "--leads", leads) == (1 if fails else 0)
+        reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
+        assert any("fixed seed" in reason for reason in reasons) == fails
+        assert read(tmp_path / "run").main["value"].isna().all() == fails
 
 
 OUTPUTS = {
