@@ -1,5 +1,6 @@
 """A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -109,8 +110,8 @@ def build(
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     with _seeded(name):
         with noting() as read:
-            given = {} if chosen.kind == RANDOM else {"weights": chosen.word}
-            network = module.build(**given)
+            word = os.path.expanduser(chosen.word) if chosen.kind == "file" else chosen.word
+            network = module.build(**({} if chosen.kind == RANDOM else {"weights": word}))
         if not isinstance(network, nn.Module):
             kind = type(network).__name__
             raise BadSetting(f"build of model {name} must return a torch.nn.Module, not {kind}")

@@ -102,9 +102,10 @@ class LeadImage(nn.Module):
         so that every tensor has its place; else BadWeights.
         """
         found = Search(self.net, tensors, ordered=False)
-        if rivals := found.rivals():
+        if (rival := found.rival()) is not None:
             raise BadWeights(
-                f"the file for timm:{self.name} holds {rivals}; save the one that is meant alone"
+                f"the file for timm:{self.name} holds two sets of weights that fit, under "
+                f"{found.start!r} and {rival!r}; save the one that is meant alone"
             )
         inside = found.inside()
         if all(n in inside and inside[n].shape == t.shape for n, t in found.wanted.items()):

@@ -91,4 +91,8 @@ def _in(content: Mapping[str, Any], layout: Weights, card: ModelCard) -> Head | 
             f"the classifier of {card.title} is {weight.shape} and {bias.shape} in its file where "
             f"{classes} classes of {card.dim} features belong; pass the authors' own file"
         )
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise BadWeights(
+            f"the classifier of {card.title} holds NaN or infinity in its file; pass another one"
+        )
     return Head(layout.classifier, weight, bias)

@@ -85,10 +85,11 @@ def load_checkpoint(
     """`network` with its tensors from a usual checkpoint, all of them; one line says where in the
     file they were, unless it is a plain state dict, and what was left out.
 
-    The names and shapes of the network's own tensors find container and prefix. Only whole modules
-    that the network does not have are left out, as a head, and tensors that no feature depends on
-    (`usual.HARMLESS`). A layer that the network lacks is refused: one between its layers, or a
-    further one of a numbered list. prefix: how the place begins where several would do
+    The names and shapes of the network's own tensors find container and prefix, also where it only
+    wraps the one that was saved. Only whole modules that the network does not have are left out, as
+    a head, and tensors that no feature depends on (`usual.HARMLESS`). A layer that the network
+    lacks is refused: one between or inside its layers, a norm, or a further one of a numbered kind.
+    prefix: how the place begins where several would do
     ("state_dict_ema.module."). without: modules within the place that are left out all the same
     ("projector"). BadSetting: no such file. BadWeights: it does not fit, and `network` is as
     before.
@@ -101,10 +102,11 @@ def load_checkpoint(
     ordered, given = not read.is_safe(path), (prefix, tuple(without), str(path))
     searches = (Search(core, content, ordered, *given) for core in cores(network))
     found = max(searches, key=lambda search: search.fitting)
-    if rivals := found.rivals():
+    if (rival := found.rival()) is not None:
         raise BadWeights(
-            f"{path} holds {rivals}; choose in build: load_checkpoint(network, weights, "
-            f"{rivals.other!r}), or name the other in without=[...]"
+            f"{path} holds two sets of weights that fit, under {found.start!r} and {rival!r}; "
+            f"choose in build: load_checkpoint(network, weights, {rival!r}), or name the other in "
+            f"without=[...]"
         )
     where = f"state dict under {found.start!r}" if found.start else PLAIN
     inside, core = found.inside(), found.network

@@ -34,17 +34,6 @@ _NEW_NORM = re.compile(r"(^|\.)parametrizations\.([^.]+)\.original([01])$")
 
 
 @dataclass(frozen=True)
-class Rivals:
-    """Two places of a file that hold all parameters of a network, with different values."""
-
-    one: str
-    other: str
-
-    def __str__(self) -> str:
-        return f"two sets of weights that fit, under {self.one!r} and {self.other!r}"
-
-
-@dataclass(frozen=True)
 class Search:
     """A network's tensors in a file. prefix: how the place begins, where several would do;
     without: modules of the file that are not of the network, by their names within the place.
@@ -141,8 +130,8 @@ class Search:
         """That with most of them."""
         return max(self.able, key=lambda place: self.places[place], default=self.prefix)
 
-    def rivals(self) -> Rivals | None:
-        """The place, and another one that would do as well and holds other values."""
+    def rival(self) -> str | None:
+        """Another place that would do as well and holds other values."""
         needed = self.parameters or self.wanted
         for other in self.able:
             own = {n: self.flat[other + n] for n in self.wanted if other + n in self.flat}
@@ -151,7 +140,7 @@ class Search:
             alike = all(u is None or same_values(t, u) for t, u in known)
             meant = other != self.start and not self._stated(other.removeprefix(self.start))
             if meant and whole and not alike:
-                return Rivals(self.start, other)
+                return other
         return None
 
     def inside(self) -> dict[str, Tensor]:
@@ -200,10 +189,8 @@ class Search:
     def forgotten(self) -> list[str]:
         """What modules keep beside their tensors and the file lacks, where it could have it."""
         kept, own = dict(_beside(self.content)), self.network.state_dict()
-        lost = (
-            n for n, v in own.items() if not isinstance(v, Tensor) and self.start + n not in kept
-        )
-        return [*lost] if self.ordered else []
+        beside = [name for name, value in own.items() if not isinstance(value, Tensor)]
+        return [n for n in beside if self.ordered and self.start + n not in kept]
 
     @cached_property
     def _own(self) -> set[str]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import nn
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import stmem
 from ecgbench.weights import load
+from ecgbench.weights.usual import fill
 
 KEYS = json.loads(
     (Path(__file__).parents[1] / "data" / "parity" / "stmem" / "keys.json").read_text()
@@ -304,6 +305,15 @@ def test_an_older_file_is_turned_as_its_version_says(version: int | None, tmp_pa
     assert torch.equal(given, state["0.weight"].T if version == 1 else state["0.weight"])
 
 
+def test_a_copy_of_a_network_is_put_back_as_it_is() -> None:
+    """As fine-tuning does with its best epoch, and with what it has stored."""
+    network = nn.Sequential(Turned(), Tied())
+    kept = load.state_of(network)
+    fill(network, kept)
+    load.assign(network, save(kept), "a fit")
+    assert torch.equal(network[0].weight, Turned().weight)
+
+
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
 def test_a_list_is_in_the_order_of_its_numbers(suffix: str, tmp_path: Path) -> None:
     network = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(12)))
@@ -472,11 +482,11 @@ def test_a_file_in_parts_is_read_by_its_index(suffix: str, tmp_path: Path) -> No
     parts = {files[0]: names[:4], files[1]: names[4:]}
     for file, own in parts.items():
         tensors = {name: TRAINED[name] for name in own}
-        save = save_file if suffix == "safetensors" else torch.save
-        save(tensors, tmp_path / file)
+        put = save_file if suffix == "safetensors" else torch.save
+        put(tensors, tmp_path / file)
     places = {name: file for file, own in parts.items() for name in own}
     stale = {name: ANOTHER[name] for name in names[:4]} | {n: TRAINED[n] for n in names[4:]}
-    save(stale, tmp_path / files[1])  # an older place of a tensor is not looked at
+    put(stale, tmp_path / files[1])  # an older place of a tensor is not looked at
     index = tmp_path / f"w.{suffix}.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
     network = load.load_checkpoint(Deep(labels=5), index)
