@@ -26,7 +26,7 @@ from ecgbench.layers.features import Features, pooled_of
 from ecgbench.policies.hide import Policy
 from ecgbench.weights.chosen import ModelWeights
 from ecgbench.weights.load import FileRead, digest, noting
-from ecgbench.weights.usual import same_values, tensors_of
+from ecgbench.weights.state import same_values, tensors_of
 
 
 @dataclass(frozen=True, eq=False)

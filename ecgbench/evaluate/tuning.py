@@ -29,7 +29,7 @@ from ecgbench.evaluate.protocols import Trained
 from ecgbench.evaluate.step import Feed, Stepper
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import fingerprint, state_of
-from ecgbench.weights.usual import fill
+from ecgbench.weights.state import fill
 
 Advance = Callable[[int], None]
 Groups = dict[str, dict[str, nn.Parameter]]

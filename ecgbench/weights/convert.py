@@ -19,7 +19,7 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
 from ecgbench.weights import classifier, hub, load, read, released, shipped
 from ecgbench.weights.endings import demand_ending
-from ecgbench.weights.usual import fill
+from ecgbench.weights.state import fill
 
 
 class Listener(Protocol):

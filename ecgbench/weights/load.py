@@ -24,7 +24,8 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
 from ecgbench.weights.chosen import ModelWeights, where
 from ecgbench.weights.endings import demand_ending
-from ecgbench.weights.usual import PLAIN, Search, cores, fill, same_shape, stored, tensors_of
+from ecgbench.weights.state import cores, fill, same_shape, stored, tensors_of
+from ecgbench.weights.usual import PLAIN, Search
 
 N = TypeVar("N", bound=nn.Module)
 

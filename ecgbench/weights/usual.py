@@ -6,26 +6,23 @@ out without a word of who wrote the network.
 """
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ecgbench.errors import BadWeights
+from ecgbench.weights.state import beside, flat_of, same_shape, same_values, tensors_of
 
 HARMLESS = (
     *("position_ids", "total_ops", "total_params", "mask_emb", "mask_token", "pos_weight"),
     *("num_batches_tracked", "n_averaged"),
 )
 """Last parts of names of tensors that no feature depends on where a network does without them."""
-EXTRA = "_extra_state"
-"""Last part of a name of what a module keeps beside its tensors (get_extra_state)."""
 WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module"}
 """What torch puts between the names of modules that it has wrapped."""
 PLAIN = "plain state dict"
@@ -66,7 +63,7 @@ class Search:
         under the names of these. BadWeights where one name has two values.
         """
         found: dict[str, Tensor] = {}
-        for name, tensor in _flat(self.content):
+        for name, tensor in flat_of(self.content):
             own = self._spelled(name)
             if not same_values(found.setdefault(own, tensor), tensor):
                 raise BadWeights(
@@ -188,9 +185,9 @@ class Search:
 
     def forgotten(self) -> list[str]:
         """What modules keep beside their tensors and the file lacks, where it could have it."""
-        kept, own = dict(_beside(self.content)), self.network.state_dict()
-        beside = [name for name, value in own.items() if not isinstance(value, Tensor)]
-        return [n for n in beside if self.ordered and self.start + n not in kept]
+        kept, own = dict(beside(self.content)), self.network.state_dict()
+        names = [name for name, value in own.items() if not isinstance(value, Tensor)]
+        return [n for n in names if self.ordered and self.start + n not in kept]
 
     @cached_property
     def _own(self) -> set[str]:
@@ -240,90 +237,6 @@ class Search:
 
     def _leave_out(self, name: str) -> None:
         self.left_out[self._module(name).rstrip(".") or name] += 1
-
-
-def cores(network: nn.Module) -> Iterator[nn.Module]:
-    """A network, and in it those that have all of its tensors: it only wraps them."""
-    yield network
-    inner = [child for child in network.children() if tensors_of(child)]
-    if len(inner) == 1 and len(tensors_of(inner[0])) == len(tensors_of(network)):
-        yield from cores(inner[0])
-
-
-def fill(
-    network: nn.Module, tensors: Mapping[str, Tensor], content: Any = None, start: str = ""
-) -> None:
-    """Copy tensors under the network's names into it. What its modules keep beside their tensors,
-    and the versions by which they understand older files, are those of the file's `content` below
-    the place `start`, else their own.
-    """
-    own, kept = network.state_dict(), dict(_beside(content))
-    beside = {n: kept.get(start + n, v) for n, v in own.items() if not isinstance(v, Tensor)}
-    state, known = OrderedDict({**tensors, **beside}), dict(_versions(content))
-    state._metadata = {  # type: ignore[attr-defined]
-        n: known.get(f"{start}{n}".strip("."), version)
-        for n, version in getattr(own, "_metadata", {}).items()
-    }
-    network.load_state_dict(state)
-
-
-def _versions(content: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """What torch notes of the modules in the state dicts of a file, by the names of these."""
-    for name, version in getattr(content, "_metadata", {}).items():
-        yield f"{before}{name}".strip("."), version
-    for key, value in content.items() if isinstance(content, Mapping) else ():
-        yield from _versions(value, f"{before}{key}.")
-
-
-def tensors_of(network: nn.Module) -> dict[str, Tensor]:
-    """The state dict without what is no tensor; one tensor with two names is one object."""
-    state = network.state_dict(keep_vars=True)
-    return {n: v for n, v in state.items() if isinstance(v, Tensor)}
-
-
-def same_shape(ours: Tensor, theirs: Tensor) -> bool:
-    """Also where ours has none until it sees its input."""
-    return is_lazy(ours) or (not theirs.is_nested and ours.shape == theirs.shape)
-
-
-def stored(tensor: Tensor) -> bool:
-    """Whether a file has the numbers of a tensor, each in its place."""
-    whole = not (tensor.is_nested or tensor.is_quantized)
-    return whole and tensor.layout == torch.strided and tensor.device.type == "cpu"
-
-
-def same_values(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of a file agree bit for bit: of some types torch compares no numbers."""
-    if one is other or not (stored(one) and stored(other)):
-        return one is other
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return torch.equal(*(t.detach().reshape(-1).view(torch.uint8) for t in (one, other)))
-
-
-def _is_tensor(_: str, value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
-def _flat(
-    content: Any, before: str = "", kind: Callable[[str, Any], bool] = _is_tensor
-) -> Iterator[tuple[str, Any]]:
-    """The tensors of a file by the keys that lead to them, joined by dots; arrays of numpy are
-    tensors, and places in a list are keys.
-    """
-    pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
-    for key, value in pairs:
-        name = f"{before}{key}"
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiubc":
-            value = torch.from_numpy(np.array(value))
-        if kind(name, value):
-            yield name, value
-        elif isinstance(value, Mapping | list | tuple) and not name.endswith(EXTRA):
-            yield from _flat(value, f"{name}.", kind)
-
-
-def _beside(content: Any) -> Iterator[tuple[str, Any]]:
-    return _flat(content or {}, kind=lambda name, value: name.endswith(EXTRA))
 
 
 def _modules(name: str) -> list[str]:

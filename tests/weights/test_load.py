@@ -17,7 +17,7 @@ from torch import nn
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import stmem
 from ecgbench.weights import load
-from ecgbench.weights.usual import fill
+from ecgbench.weights.state import fill
 
 KEYS = json.loads(
     (Path(__file__).parents[1] / "data" / "parity" / "stmem" / "keys.json").read_text()
