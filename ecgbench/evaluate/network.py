@@ -1,7 +1,9 @@
 """A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +19,14 @@ from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.core.restored import restored
 from ecgbench.core.seeds import seed_of
+from ecgbench.core.text import counted as number_of
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
 from ecgbench.policies.hide import Policy
 from ecgbench.weights.chosen import ModelWeights
 from ecgbench.weights.load import FileRead, digest, noting
+from ecgbench.weights.state import same_values, tensors_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +110,20 @@ def build(
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     with _seeded(name):
         with noting() as read:
-            given = {} if chosen.kind == RANDOM else {"weights": chosen.word}
-            network = module.build(**given)
+            word = os.path.expanduser(chosen.word) if chosen.kind == "file" else chosen.word
+            network = module.build(**({} if chosen.kind == RANDOM else {"weights": word}))
         if not isinstance(network, nn.Module):
             kind = type(network).__name__
             raise BadSetting(f"build of model {name} must return a torch.nn.Module, not {kind}")
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
-    own_reader = chosen.kind == "file" and not read and not models.ROOM.built_in(name)
-    if own_reader and card.parameters:
-        _demand_other(name, chosen.path, network)
+    own_reader = chosen.kind == "file" and not models.ROOM.built_in(name)
+    if (
+        own_reader
+        and card.parameters
+        and sum(one.tensors for one in read) < len(tensors_of(network))
+    ):
+        _demand_reached(name, chosen.path, network)
     network.to(device)
     called = Path(chosen.word).name if card.parameters or own_reader else NONE
     source = replace(chosen, card=card).origin()
@@ -130,30 +138,57 @@ def build(
 
 
 @contextmanager
-def _seeded(name: str) -> Iterator[None]:
-    """Inside, a network gets the same random weights in every process; what is opened is its."""
-    with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
-        torch.manual_seed(seed_of("weights", name) % 2**63)
+def _seeded(*words: str) -> Iterator[None]:
+    """Inside, the network whose name is first gets the same random weights in every process, by
+    these words; what is opened is its.
+    """
+    seeds = "weights", *words
+    with torch.random.fork_rng(devices=[]), restored(*seeds), models.ROOM.reading(words[0]):
+        torch.manual_seed(seed_of(*seeds) % 2**63)
         yield
 
 
-def _demand_other(name: str, file: Path, network: nn.Module) -> None:
+def _demand_reached(name: str, file: Path, network: nn.Module) -> None:
     """BadWeights where a network is the same without its file of weights, as after `strict=False`
-    with other names. Of a `build` that needs the file nothing is said.
+    with other names, or its features depend on tensors that stay as they were drawn. Of a `build`
+    that needs the file nothing is said.
     """
-    same, module = False, models.get(name)
-    contract = module.CARD.contracts[0]
-    with suppress(Exception), _seeded(name), torch.inference_mode():
-        other = _ready(module.build(), module.CARD)
-        signal = torch.randn(1, len(contract.leads), contract.received)
+    same, module, drawn = False, models.get(name), list[str]()
+    with suppress(Exception):
+        made = []
+        for words in ([name], [name, "anew"]):
+            with _seeded(*words):
+                made.append(_ready(module.build(), module.CARD))
+        now, (once, anew) = tensors_of(network), map(tensors_of, made)
+        others = [_features(one, name, module.CARD) for one in (network, made[0])]
         # what a file holds may stand elsewhere than in the state dict
-        sides = (
-            pooled_of(net(signal, torch.ones(signal.shape[:2]).bool())) for net in (other, network)
-        )
-        same = digest(other) == digest(network) and torch.equal(*sides)
+        same = digest(made[0]) == digest(network) and torch.equal(*others)
+        random = [n for n, tensor in once.items() if not same_values(tensor, anew[n])]
+        left = [n for n in random if same_values(now[n], once[n])]
+        changed = deepcopy(network)
+        for tensor in left:
+            tensors_of(changed)[tensor].copy_(anew[tensor])
+        needed = not torch.equal(others[0], _features(changed, name, module.CARD))
+        drawn = left if needed and len(left) < len(random) else []
     if same:
         why = "its tensors are the same without the file; ecgbench.load_checkpoint refuses that"
         raise BadWeights(f"{file} does not reach the network of {name}: {why}")
+    if drawn:
+        raise BadWeights(
+            f"{file} does not reach {number_of(len(drawn), 'tensor')} of {name} that its features "
+            f"depend on, such as {drawn[0]}: random as without the file; load all of them, or draw "
+            f"what is meant to be random with a seed of its own"
+        )
+
+
+@torch.inference_mode()
+def _features(network: nn.Module, name: str, card: ModelCard) -> Tensor:
+    """Of one fixed window."""
+    contract = card.contracts[0]
+    with _seeded(name):
+        signal = torch.randn(1, len(contract.leads), contract.received)
+        pooled: Tensor = pooled_of(network(signal, torch.ones(signal.shape[:2]).bool()))
+    return pooled
 
 
 def _ready(network: nn.Module, card: ModelCard) -> nn.Module:

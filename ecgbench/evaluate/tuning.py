@@ -29,6 +29,7 @@ from ecgbench.evaluate.protocols import Trained
 from ecgbench.evaluate.step import Feed, Stepper
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import fingerprint, state_of
+from ecgbench.weights.state import fill
 
 Advance = Callable[[int], None]
 Groups = dict[str, dict[str, nn.Parameter]]
@@ -183,7 +184,7 @@ class Tuner:
         return macro_auroc(self.target, probability)
 
     def _result(self, progress: _Progress) -> Trained:
-        self.module.load_state_dict(progress.best)
+        fill(self.module, progress.best)
         groups = {}
         for group, parameters in self.groups.items():
             before, after = self.before[group], fingerprint(parameters)

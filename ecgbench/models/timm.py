@@ -102,6 +102,11 @@ class LeadImage(nn.Module):
         so that every tensor has its place; else BadWeights.
         """
         found = Search(self.net, tensors, ordered=False)
+        if (rival := found.rival()) is not None:
+            raise BadWeights(
+                f"the file for timm:{self.name} holds two sets of weights that fit, under "
+                f"{found.start!r} and {rival!r}; save the one that is meant alone"
+            )
         inside = found.inside()
         if all(n in inside and inside[n].shape == t.shape for n, t in found.wanted.items()):
             return {f"net.{name}": tensor for name, tensor in inside.items()}

@@ -55,6 +55,8 @@ class ModelFacts(_Facts):
     weights: str = ""
     """random, released, a name on the card or of a file."""
     weights_sha256: str | None = None
+    sets_of_weights: int = 1
+    """More where its file was changed while the run was computed."""
     weights_source: Mapping[str, Any] = field(default_factory=dict)
     """Name, file, licence, and whether they are this project's own."""
     contract: Mapping[str, Any] = field(default_factory=dict)

@@ -315,10 +315,15 @@ class Reader:
         model = {facts["name"]: facts for facts in models.values()}
         dataset = {facts["name"]: facts for facts in datasets.values()}
         selections: dict[tuple[str, str], set[str]] = {}
+        weights: dict[str, set[Any]] = {}
         for r in self.results.values():
             document = r.document
             network, data = models[document["model"]], datasets[document["dataset"]]
-            model[network["name"]] = {**network, "windows": document["windows"]}
+            source = network.get("weights_source", {}).get("sha256")
+            sets = weights.setdefault(network["name"], set())
+            sets.add((network.get("weights_sha256"), source))
+            more = {"windows": document["windows"], "sets_of_weights": len(sets)}
+            model[network["name"]] = {**network, **more}
             dataset[data["name"]] = data
             # of few selections, on which thousands of cells rest
             selections.setdefault((data["name"], r.cell.fit.fold), set()).add(document["dataset"])

@@ -284,8 +284,13 @@ class _CellComputation:
     def _fail(self, cells: Sequence[Cell], error: Exception) -> None:
         self.lost.update(cells)
         trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
-        for cell in (c for c in cells if self.store.folder(c) is None):
-            self.store.give_reason(cell, "failed", reason_of(error), trace)
+        for cell in cells:
+            folder = self.store.folder(cell)
+            if folder is not None and cell not in self.requests:
+                outdate(folder)  # nothing says that it is of this model; by its key it comes back
+                folder = None
+            if folder is None:
+                self.store.give_reason(cell, "failed", reason_of(error), trace)
 
     def _identify(self) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""

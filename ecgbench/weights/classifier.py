@@ -17,8 +17,8 @@ from ecgbench.weights.chosen import ModelWeights
 from ecgbench.weights.load import inside
 
 NAMES = ("weight", "bias")
-_READ: dict[tuple[Path, int, str], "Head | None"] = {}
-"""Of files of a gigabyte, which each cell asks for."""
+_READ: dict[tuple[str, str], "Head | None"] = {}
+"""Of files of a gigabyte, which each cell asks for; by their hash and the model."""
 
 
 class Head(NamedTuple):
@@ -58,7 +58,7 @@ def head(card: ModelCard, word: str) -> Head | None:
 
 def _of_file(path: Path, card: ModelCard) -> Head | None:
     layouts = [w for w in card.weights if w.classifier]
-    which = path.resolve(), path.stat().st_mtime_ns, card.title
+    which = released.sha256(path), card.title
     if which not in _READ and layouts:
         with read.unpacked(path, released.member_of(card)) as file:
             content = read.read(file)
@@ -90,5 +90,9 @@ def _in(content: Mapping[str, Any], layout: Weights, card: ModelCard) -> Head | 
         raise BadWeights(
             f"the classifier of {card.title} is {weight.shape} and {bias.shape} in its file where "
             f"{classes} classes of {card.dim} features belong; pass the authors' own file"
+        )
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise BadWeights(
+            f"the classifier of {card.title} holds NaN or infinity in its file; pass another one"
         )
     return Head(layout.classifier, weight, bias)

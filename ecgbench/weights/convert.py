@@ -19,6 +19,7 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
 from ecgbench.weights import classifier, hub, load, read, released, shipped
 from ecgbench.weights.endings import demand_ending
+from ecgbench.weights.state import fill
 
 
 class Listener(Protocol):
@@ -144,7 +145,7 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path) -> dict[
     with read.unpacked(source, layout.member) as file:
         digest, size = released.sha256(file), file.stat().st_size
         released.prove(digest, str(source), layout, model)
-        network.load_state_dict(load.matched(network, file, card, (layout,)))
+        fill(network, load.matched(network, file, card, (layout,)))
         classifier.keep(model, layout, card, file)
     path = released.converted(model, layout.name)
     notes = {

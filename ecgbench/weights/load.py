@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ecgbench.cards.cell import RANDOM
 from ecgbench.cards.model import ModelCard, Weights
@@ -23,7 +24,8 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
 from ecgbench.weights.chosen import ModelWeights, where
 from ecgbench.weights.endings import demand_ending
-from ecgbench.weights.usual import PLAIN, Search, extras, same_shape, tensors_of
+from ecgbench.weights.state import cores, fill, same_shape, stored, tensors_of
+from ecgbench.weights.usual import PLAIN, Search
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -67,7 +69,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     if isinstance(found, Weights):
         own = shipped.is_shipped(found.url)
         tensors = _shipped_tensors(network, found) if own else _converted(network, found, card)
-        network.load_state_dict(tensors)
+        fill(network, tensors)
         return
     if not card.weights and not hasattr(network, "published"):
         load_checkpoint(network, found)
@@ -75,7 +77,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     with read.unpacked(found, released.member_of(card)) as file:
         layouts = (_plain_layout(card), *card.weights)
         tensors = matched(network, file, card, layouts)
-        network.load_state_dict(tensors | extras(network, {}, ""))
+        fill(network, tensors)
 
 
 def load_checkpoint(
@@ -84,10 +86,11 @@ def load_checkpoint(
     """`network` with its tensors from a usual checkpoint, all of them; one line says where in the
     file they were, unless it is a plain state dict, and what was left out.
 
-    The names and shapes of the network's own tensors find container and prefix. Only whole modules
-    that the network does not have are left out, as a head, and tensors that no feature depends on
-    (`usual.HARMLESS`). A layer that the network lacks is refused: one between its layers, or a
-    further one of a numbered list. prefix: how the place begins where several would do
+    The names and shapes of the network's own tensors find container and prefix, also where it only
+    wraps the one that was saved. Only whole modules that the network does not have are left out, as
+    a head, and tensors that no feature depends on (`usual.HARMLESS`). A layer that the network
+    lacks is refused: one between or inside its layers, a norm, or a further one of a numbered kind.
+    prefix: how the place begins where several would do
     ("state_dict_ema.module."). without: modules within the place that are left out all the same
     ("projector"). BadSetting: no such file. BadWeights: it does not fit, and `network` is as
     before.
@@ -97,24 +100,28 @@ def load_checkpoint(
         raise BadSetting(f"no file {path} (given as weights); --weights random needs no file")
     demand_ending(path, f"weights {path}", archive=False)
     content = read.read(path)
-    found = Search(network, content, not read.is_safe(path), prefix, tuple(without))
-    if rivals := found.rivals():
+    ordered, given = not read.is_safe(path), (prefix, tuple(without), str(path))
+    searches = (Search(core, content, ordered, *given) for core in cores(network))
+    found = max(searches, key=lambda search: search.fitting)
+    if (rival := found.rival()) is not None:
         raise BadWeights(
-            f"{path} holds two sets of weights that fit, under {rivals.one!r} and "
-            f"{rivals.other!r}; choose in build: load_checkpoint(network, weights, "
-            f"{rivals.other!r})"
+            f"{path} holds two sets of weights that fit, under {found.start!r} and {rival!r}; "
+            f"choose in build: load_checkpoint(network, weights, {rival!r}), or name the other in "
+            f"without=[...]"
         )
     where = f"state dict under {found.start!r}" if found.start else PLAIN
-    inside = found.inside()
-    problems = _differences(network, inside) | {k: n for k, n in [(_TIED, found.tied(inside))] if n}
+    inside, core = found.inside(), found.network
+    problems = _differences(core, inside)
+    own = {_MISSING: problems.get(_MISSING, []) + found.forgotten(), _TIED: found.tied(inside)}
+    problems |= {kind: names for kind, names in own.items() if names}
     remedy = "pass a checkpoint of this very network; --weights random needs no file"
-    if further := sorted({n.split(".")[0] for n in problems.get(_UNEXPECTED, ()) if "." in n}):
+    if further := found.further(problems.get(_UNEXPECTED, ())):
         named = ", ".join(map(repr, further[:3]))
         remedy = f"{remedy}; what is no part of it is named in build: without=[{named}]"
     best = _Reading(where, inside, problems)
-    tensors = _whole(network, best, path, type(network).__name__, remedy)
-    network.load_state_dict(tensors | extras(network, content, found.start))
-    _note(FileRead(path, where, dict(found.left_out)))
+    tensors = _whole(core, best, path, type(network).__name__, remedy)
+    fill(core, tensors, content, found.start)
+    _note(FileRead(path, where, dict(found.left_out), len(tensors)))
     return network
 
 
@@ -127,6 +134,8 @@ class FileRead:
     """Where in the file the network's tensors were, in words."""
     left_out: Mapping[str, int]
     """Module of the file that the network does without -> how many tensors it has."""
+    tensors: int
+    """That were copied."""
 
     @property
     def is_told(self) -> bool:
@@ -190,13 +199,13 @@ def _whole(
     if best.problems:
         raise BadWeights(f"{path} is not a file of weights of {title} ({best}); {remedy}")
     # a number of float64 may be none of float32; a mask of its own may hold infinity
-    ours, parameters = tensors_of(network), dict(network.named_parameters(remove_duplicate=False))
-    unsound = []
+    ours, unsound = tensors_of(network), []
     for name, t in best.tensors.items():
         given = t.to(ours[name].dtype) if t.is_floating_point() or t.is_complex() else t
         if given.isfinite().all():
             continue
-        mask = name not in parameters and torch.equal(given.isinf(), ours[name].isinf())
+        fixed = not (is_lazy(ours[name]) or isinstance(ours[name], nn.Parameter))
+        mask = fixed and torch.equal(given.isinf(), ours[name].isinf())
         if given.isnan().any() or not mask:
             unsound.append(name)
     if unsound:
@@ -215,7 +224,7 @@ def assign(network: nn.Module, content: bytes, source: str) -> None:
         f"{source} does not fit the network",
         "remove its folder and run the same command again",
     )
-    network.load_state_dict(tensors | extras(network, {}, ""))
+    fill(network, tensors)
 
 
 def digest(network: nn.Module) -> str:
@@ -353,9 +362,8 @@ def _dropped(key: str, layout: Weights) -> bool:
 
 
 def _alike(ours: Tensor, theirs: Tensor) -> bool:
-    stored = theirs.layout == torch.strided and theirs.device.type == "cpu" and not theirs.is_nested
     return (
-        stored
+        stored(theirs)
         and same_shape(ours, theirs)
         and ours.is_floating_point() == theirs.is_floating_point()
         and ours.is_complex() == theirs.is_complex()

@@ -5,7 +5,6 @@ Two readers: safetensors, and torch's restricted one (`weights_only`). Checkpoin
 classes; torch lists the names of these classes, and each is read as an empty stand-in.
 """
 
-import json
 import pickle
 import re
 import shutil
@@ -23,12 +22,13 @@ from safetensors.torch import load_file
 
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.weights.endings import INDEX, SAFE, TORCH, ending
+from ecgbench.weights.endings import INDEX, ending, places
 
 
 def is_safe(path: Path) -> bool:
-    """Whether a file is of safetensors, by its name; such a file has no order."""
-    return ending(path) in (*SAFE, INDEX)
+    """Whether a file is of safetensors, by its content, or an index; such a file has no order."""
+    with path.open("rb") as file:
+        return ending(path) == INDEX or file.read(9)[8:] == b"{"
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -70,18 +70,14 @@ def read(path: Path) -> Mapping[str, Any]:
 
 def _of_index(path: Path) -> dict[str, Any]:
     """The tensors of the files beside an index."""
-    files = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-    whole: dict[str, Any] = {}
-    for name in dict.fromkeys(files.values()):
-        if Path(name).name != name or ending(path.with_name(name)) not in SAFE + TORCH:
-            raise BadWeights(f"{path} names {name!r}, which is no file of weights beside it")
-        whole |= read(path.with_name(name))
-    if lost := [name for name in files if name not in whole]:
+    files = places(path)
+    parts = {file: read(file) for file in dict.fromkeys(files.values())}
+    if lost := [name for name, file in files.items() if name not in parts[file]]:
         raise BadWeights(
             f"{path} names {len(lost)} tensors that its files lack, such as {lost[0]}; get them "
             f"again"
         )
-    return {name: whole[name] for name in files}
+    return {name: parts[file][name] for name, file in files.items()}
 
 
 def _checkpoint(path: Path) -> Any:
@@ -194,7 +190,7 @@ def refuse_pages(path: Path) -> None:
             f"cannot read {path} ({error.strerror}); make it readable, or pass another file"
         ) from None
     # the length before its header may look like anything
-    if is_safe(path) and head[8:9] == b"{":
+    if head[8:9] == b"{":
         return
     head = head.lstrip().lower()
     if head.startswith((b"<", b"version https://git-lfs")):

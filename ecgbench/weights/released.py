@@ -23,6 +23,7 @@ from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName
 from ecgbench.models import ROOM
 from ecgbench.weights import shipped
+from ecgbench.weights.endings import INDEX, ending, places
 
 CACHE = "ECGBENCH_WEIGHTS"
 """Environment variable that moves the cache folder."""
@@ -139,22 +140,30 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
     )
 
 
+def sha256(path: Path) -> str:
+    """sha256 (hex) of a file, remembered while its size and times of change stay; or of all files
+    in a folder, or of an index and those that it names, and their names.
+    """
+    files, folder = [path], path.parent
+    if path.is_dir():
+        files, folder = sorted(file for file in path.rglob("*") if file.is_file()), path
+    elif ending(path) == INDEX:
+        files = sorted({path, *places(path).values()})
+    if files == [path]:
+        return _of_one(path)
+    lines = (f"{file.relative_to(folder)}\n{_of_one(file)}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _of_one(path: Path) -> str:
+    now = path.stat()
+    return _hashed(path.resolve(), now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
 @functools.lru_cache(maxsize=64)
-def _hashed(path: Path, size: int, changed: int) -> str:
+def _hashed(path: Path, *_: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sha256(path: Path) -> str:
-    """sha256 (hex) of a file, remembered while its size and time of change stay; or of all files
-    in a folder and their names.
-    """
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        lines = (f"{file.relative_to(path)}\n{sha256(file)}\n" for file in files)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-    state = path.stat()
-    return _hashed(path.resolve(), state.st_size, state.st_mtime_ns)
 
 
 def prove(digest: str, source: str, layout: Weights, model: str) -> None:

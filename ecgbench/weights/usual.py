@@ -7,34 +7,27 @@ out without a word of who wrote the network.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+from ecgbench.errors import BadWeights
+from ecgbench.weights.state import beside, flat_of, same_shape, same_values, tensors_of
 
 HARMLESS = (
     *("position_ids", "total_ops", "total_params", "mask_emb", "mask_token", "pos_weight"),
     *("num_batches_tracked", "n_averaged"),
 )
 """Last parts of names of tensors that no feature depends on where a network does without them."""
-EXTRA = "_extra_state"
-"""Last part of a name of what a module keeps beside its tensors (get_extra_state)."""
+WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module"}
+"""What torch puts between the names of modules that it has wrapped."""
 PLAIN = "plain state dict"
 _OLD_NORM = re.compile(r"(^|\.)([^.]+)_([gv])$")
 _NEW_NORM = re.compile(r"(^|\.)parametrizations\.([^.]+)\.original([01])$")
-
-
-@dataclass(frozen=True)
-class Rivals:
-    """Two places of a file that hold all parameters of a network, with different values."""
-
-    one: str
-    other: str
 
 
 @dataclass(frozen=True)
@@ -49,6 +42,7 @@ class Search:
     """Whether the file has its tensors in the order of the layers."""
     prefix: str = ""
     without: Sequence[str] = ()
+    source: str = "the file"
     left_out: Counter[str] = field(default_factory=Counter)
     """Module, or tensor, that was left out -> how many tensors it has."""
 
@@ -60,31 +54,42 @@ class Search:
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
         """Of them, the parameters, each under all of its names."""
-        return dict(self.network.named_parameters(remove_duplicate=False))
+        return {n: t for n, t in self.wanted.items() if isinstance(t, nn.Parameter)}
 
     @cached_property
     def flat(self) -> dict[str, Tensor]:
-        """The tensors of the file by the keys that lead to them, joined by dots, with the names of
-        the network's own kind of weight norm; lists of parameters under the names of these.
+        """The tensors of the file by the keys that lead to them, joined by dots, without wrappers
+        inside the network and with the names of its own kind of weight norm; lists of parameters
+        under the names of these. BadWeights where one name has two values.
         """
-        found = dict(_flat(self.content))
-        if any(".original0" in name for name in self.wanted):
-            found = {self._spelled(name, _OLD_NORM, _to_new): t for name, t in found.items()}
-        elif any(name.endswith("_g") for name in self.wanted):
-            found = {self._spelled(name, _NEW_NORM, _to_old): t for name, t in found.items()}
+        found: dict[str, Tensor] = {}
+        for name, tensor in flat_of(self.content):
+            own = self._spelled(name)
+            if not same_values(found.setdefault(own, tensor), tensor):
+                raise BadWeights(
+                    f"{self.source} holds two tensors for {own!r}, with different values; save "
+                    f"the state dict that is meant alone"
+                )
         lists: dict[str, list[str]] = {}
         for name in found:
             place, _, number = name.rpartition(".")
             if number.isdigit() and "optim" not in place:
                 lists.setdefault(place, []).append(name)
         for place, names in lists.items():
+            names.sort(key=lambda name: int(name.rpartition(".")[2]))
             if listed := self._listed(place, [found[name] for name in names]):
                 found = {n: t for n, t in found.items() if n not in names} | listed
         return found
 
-    def _spelled(self, name: str, kind: re.Pattern[str], how: Callable[..., str]) -> str:
-        other = kind.sub(how, name)
-        return other if any(map(other.endswith, self.wanted)) else name
+    def _spelled(self, name: str) -> str:
+        """A name as the network spells its end, where it has one."""
+        for other in (name, _OLD_NORM.sub(_to_new, name), _NEW_NORM.sub(_to_old, name)):
+            parts = other.split(".")
+            for i, part in enumerate(parts):
+                own = ".".join(p for p in parts[i:] if p not in WRAPPERS)
+                if part not in WRAPPERS and own in self.wanted:
+                    return ".".join([*parts[:i], own])
+        return name
 
     def _listed(self, place: str, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
         """A list that holds the network's parameters one after the other, by their names."""
@@ -108,21 +113,31 @@ class Search:
         return found
 
     @cached_property
-    def start(self) -> str:
-        """The place with most of them."""
-        able = [place for place in self.places if place.startswith(self.prefix)]
-        return max(able, key=lambda place: self.places[place], default=self.prefix)
+    def fitting(self) -> int:
+        """How much of the network the best place holds."""
+        return max((self.places[place] for place in self.able), default=0)
 
-    def rivals(self) -> Rivals | None:
-        """The place, and another one that would do as well and holds other values."""
+    @cached_property
+    def able(self) -> list[str]:
+        """The places that may be meant."""
+        return [place for place in self.places if place.startswith(self.prefix)]
+
+    @cached_property
+    def start(self) -> str:
+        """That with most of them."""
+        return max(self.able, key=lambda place: self.places[place], default=self.prefix)
+
+    def rival(self) -> str | None:
+        """Another place that would do as well and holds other values."""
         needed = self.parameters or self.wanted
-        for other in () if self.prefix else self.places:
+        for other in self.able:
             own = {n: self.flat[other + n] for n in self.wanted if other + n in self.flat}
             whole = all(n in own and same_shape(t, own[n]) for n, t in needed.items())
             known = ((t, self.flat.get(self.start + n)) for n, t in own.items())
-            alike = all(u is None or _equal(t, u) for t, u in known)
-            if other != self.start and whole and not alike:
-                return Rivals(self.start, other)
+            alike = all(u is None or same_values(t, u) for t, u in known)
+            meant = other != self.start and not self._stated(other.removeprefix(self.start))
+            if meant and whole and not alike:
+                return other
         return None
 
     def inside(self) -> dict[str, Tensor]:
@@ -144,12 +159,12 @@ class Search:
         """
         whole: dict[str, Tensor] = {}
         plain = max(self.places, key=lambda place: self.places[place], default=self.start)
-        same = {id(tensor): inside[n] for n, tensor in self.parameters.items() if n in inside}
+        same = {id(tensor): inside[n] for n, tensor in self.wanted.items() if n in inside}
         for name, ours in self.wanted.items():
             if name in inside:
                 continue
-            if id(self.parameters.get(name)) in same:
-                whole[name] = same[id(self.parameters[name])]
+            if id(ours) in same:
+                whole[name] = same[id(ours)]
             elif name.endswith("num_batches_tracked"):
                 whole[name] = ours
             elif self.prefix and name not in self.parameters and plain + name in self.flat:
@@ -159,9 +174,20 @@ class Search:
     def tied(self, inside: Mapping[str, Tensor]) -> list[str]:
         """Names of one tensor of the network that hold different ones in the file."""
         first: dict[int, str] = {}
-        names = [n for n in self.parameters if n in inside]
-        pairs = ((first.setdefault(id(self.parameters[n]), n), n) for n in names)
-        return [n for one, n in pairs if n != one and not _equal(inside[one], inside[n])]
+        names = [n for n in self.wanted if n in inside]
+        pairs = ((first.setdefault(id(self.wanted[n]), n), n) for n in names)
+        return [n for one, n in pairs if n != one and not same_values(inside[one], inside[n])]
+
+    def further(self, names: Sequence[str]) -> list[str]:
+        """The modules, as `without` takes them, of tensors that the network does not have."""
+        modules = ((self._module(self.start + name), name) for name in names)
+        return sorted({m.removeprefix(self.start).rstrip(".") or name for m, name in modules})
+
+    def forgotten(self) -> list[str]:
+        """What modules keep beside their tensors and the file lacks, where it could have it."""
+        kept, own = dict(beside(self.content)), self.network.state_dict()
+        names = [name for name, value in own.items() if not isinstance(value, Tensor)]
+        return [n for n in names if self.ordered and self.start + n not in kept]
 
     @cached_property
     def _own(self) -> set[str]:
@@ -176,8 +202,7 @@ class Search:
     def _may_go(self, name: str) -> bool:
         """Whether a tensor that the network lacks belongs to a head, or to nothing that counts."""
         module, short = self._module(name), name.removeprefix(self.start)
-        stated = any(f"{short}.".startswith(f"{one}.") for one in self.without)
-        if not (stated or short.rpartition(".")[2] in HARMLESS):
+        if not (self._stated(short) or short.rpartition(".")[2] in HARMLESS):
             if not module or any(map(str.isdigit, module.removeprefix(self.start).split("."))):
                 return False
             if self._lacks(module):
@@ -185,64 +210,33 @@ class Search:
         self._leave_out(name)
         return True
 
+    def _stated(self, name: str) -> bool:
+        """Whether a part of the place, or what is in it, is named in `without`."""
+        return any(f"{name}.".startswith(f"{one}.") for one in self.without)
+
     def _lacks(self, module: str) -> bool:
-        """Whether a module of the file is a layer that the network lacks, no head."""
+        """Whether a module of the file is a layer that the network lacks, no head: what is inside
+        a part of the network, a norm, or one of a numbered kind. In a file that keeps no order also
+        what has no matrix; in others what is between layers of the network.
+        """
+        inside = module[: module.rstrip(".").rfind(".") + 1]
+        if not all((self.start + name).startswith(inside) for name in self.wanted):
+            return True
         parts = {n.removeprefix(module): t for n, t in self.flat.items() if n.startswith(module)}
-        linear = parts.keys() <= {"weight", "bias"} and any(t.ndim == 2 for t in parts.values())
-        alike = {_unnumbered(one) for one in self._own}
-        if not linear and _unnumbered(module) in alike and _unnumbered(module) != module:
+        sizes = {t.ndim for t in parts.values()}
+        kind, linear = _unnumbered(module), parts.keys() <= {"weight", "bias"} and 2 in sizes
+        alike = kind != module and kind in map(_unnumbered, self._own)
+        if alike and not (linear and self.ordered):
             return True
         if not self.ordered:
-            return all(t.ndim < 2 for t in parts.values())  # a norm
+            return 2 not in sizes
         order = [n for n in self.flat if n.startswith((module, self.start))]
         ours = [i for i, n in enumerate(order) if n.removeprefix(self.start) in self.wanted]
         theirs = next(i for i, n in enumerate(order) if n.startswith(module))
-        return bool(ours) and ours[0] < theirs < ours[-1]
+        return max(sizes) < 2 or (bool(ours) and ours[0] < theirs < ours[-1])
 
     def _leave_out(self, name: str) -> None:
         self.left_out[self._module(name).rstrip(".") or name] += 1
-
-
-def extras(network: nn.Module, content: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """What modules of a network keep beside their tensors: as in a file, else as it is."""
-    found = dict(_flat(content, kind=lambda key, value: key.endswith(EXTRA)))
-    own = {n: v for n, v in network.state_dict().items() if not isinstance(v, Tensor)}
-    return {name: found.get(start + name, value) for name, value in own.items()}
-
-
-def tensors_of(network: nn.Module) -> dict[str, Tensor]:
-    """The state dict without what is no tensor."""
-    return {n: v for n, v in network.state_dict().items() if isinstance(v, Tensor)}
-
-
-def same_shape(ours: Tensor, theirs: Tensor) -> bool:
-    """Also where ours has none until it sees its input."""
-    return is_lazy(ours) or (not theirs.is_nested and ours.shape == theirs.shape)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.equal(one, other)
-
-
-def _is_tensor(_: str, value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
-def _flat(
-    content: Any, before: str = "", kind: Callable[[str, Any], bool] = _is_tensor
-) -> Iterator[tuple[str, Any]]:
-    """The tensors of a file by the keys that lead to them, joined by dots; arrays of numpy are
-    tensors, and places in a list are keys.
-    """
-    pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
-    for key, value in pairs:
-        name = f"{before}{key}"
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiubc":
-            value = torch.from_numpy(np.array(value))
-        if kind(name, value):
-            yield name, value
-        elif isinstance(value, Mapping | list | tuple) and not name.endswith(EXTRA):
-            yield from _flat(value, f"{name}.", kind)
 
 
 def _modules(name: str) -> list[str]:

@@ -92,6 +92,26 @@ def test_a_file_that_does_not_reach_the_network_is_refused(reads: str, tmp_path:
         assert build(name, str(file)).weights == "best.pt"
 
 
+@pytest.mark.parametrize("needed", [True, False])
+def test_tensors_that_stay_random_are_refused_where_a_feature_depends_on_them(
+    needed: bool, tmp_path: Path
+) -> None:
+    """As after `strict=False` with some other names, or where a file is read into one part."""
+    start = WRITTEN.index("    return loaded(")
+    body = "    net = Network()\n    if weights:\n        loaded(net.first, weights, CARD)\n"
+    source = WRITTEN[:start] + body + "    return net\n"
+    if not needed:
+        source = source.replace("self.second(self.first(signal).relu())", "self.first(signal)")
+        source = source.replace("return Features(sequence=x, pooled=x.mean(1))", "return x.mean(1)")
+    name = named(tmp_path, f"half{needed}", source)
+    torch.save(torch.nn.Conv1d(12, 32, 10).state_dict(), tmp_path / "best.pt")
+    if needed:
+        with pytest.raises(BadWeights, match=r"2 tensors .*second\.weight"):
+            build(name, str(tmp_path / "best.pt"))
+    else:
+        assert build(name, str(tmp_path / "best.pt")).weights == "best.pt"
+
+
 def test_a_file_may_hold_what_stands_outside_the_state_dict(tmp_path: Path) -> None:
     """Such as a list of modules, or a scaler: the features tell."""
     start = WRITTEN.index("    return loaded(")

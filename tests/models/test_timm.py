@@ -259,6 +259,14 @@ def test_a_file_of_ones_own_may_have_any_container_and_head(
         assert torch.allclose(tensor, given if channels == 3 else theirs[name]), name
 
 
+def test_averaged_weights_beside_plain_ones_are_refused(tmp_path: Path) -> None:
+    """As timm's own training writes them; which are meant nobody has said."""
+    both = [timm.create_model("test_resnet", in_chans=1).state_dict() for _ in range(2)]
+    torch.save(dict(zip(("state_dict", "state_dict_ema"), both)), tmp_path / "w.pth.tar")
+    with pytest.raises(BadWeights, match="'state_dict_ema"):
+        network.build("timm:test_resnet", str(tmp_path / "w.pth.tar"))
+
+
 def test_a_file_of_ones_own_may_import_timm(tmp_path: Path) -> None:
     """In a process that has not imported it."""
     own = (Path(__file__).parents[2] / "adapters" / "timm_image.py").read_text()

@@ -99,11 +99,31 @@ def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
     of = "K" if imported else DRAWN[kind]
     adapter.write_text(f"{START}\n{made}\ndef build(weights=None):\n    return Kernels({of})\n")
     words = "--models", str(adapter)
-    assert typed(tmp_path / "run", *words) == 0
-    again = typed(tmp_path / "run", *words, "--leads", "I,12")
-    assert again == (1 if kind == "unseeded" else 0)
-    reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
-    assert any("fixed seed" in reason for reason in reasons) == (kind == "unseeded")
+    assert typed(tmp_path / "run", *words, "--leads", "I,12") == 0
+    fails = kind == "unseeded"
+    for leads in ("I,12", "I,12,II"):  # no number stays beside a network that it is not of
+        assert typed(tmp_path / "run", *words, "--leads", leads) == (1 if fails else 0)
+        reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
+        assert any("fixed seed" in reason for reason in reasons) == fails
+        assert read(tmp_path / "run").main["value"].isna().all() == fails
+
+
+def test_weights_that_change_while_a_run_is_computed_are_told(
+    tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    """As where a training still writes them: each fine-tuned fold opens the file."""
+    adapter, moved = tmp_path / "kernels.py", "    np.savez(weights, k=kernels + 1)\n"
+    (tmp_path / "files").mkdir()
+    body = "    kernels = np.load(weights)['k']\n    network = Kernels(kernels)\n"
+    file, build = tmp_path / "files" / "k.npz", f"{START}\ndef build(weights=None):\n{body}"
+    words = ["--models", str(adapter), "--weights", f"kernels={file}", "--folds", "3"]
+    words += ["--protocol", "finetune", "--set", "training.epochs=1"]
+    for still in (True, False):
+        adapter.write_text(f"{build}{moved if still else ''}    return network\n")
+        np.savez(file, k=kernels(1))
+        assert typed(tmp_path / "run", *words) == 0
+        notes = [note.kind for note in read(tmp_path / "run").notes]
+        assert ("SEVERAL WEIGHTS" in notes) == still
 
 
 OUTPUTS = {

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import nn
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import stmem
 from ecgbench.weights import load
+from ecgbench.weights.state import fill
 
 KEYS = json.loads(
     (Path(__file__).parents[1] / "data" / "parity" / "stmem" / "keys.json").read_text()
@@ -145,6 +146,8 @@ class Tied(nn.Module):
         super().__init__()
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
         self.second.weight = self.first.weight
+        self.register_buffer("shift", torch.ones(4))
+        self.second.register_buffer("shift", self.shift)
         self.register_buffer("mask", torch.full((2, 2), -torch.inf).triu(1))
         self.register_buffer("turns", torch.ones(2, dtype=torch.complex64))
         self.seen = 0
@@ -164,6 +167,7 @@ TRAINED = dict(Deep(labels=5).state_dict())
 ANOTHER = {name: tensor + 1 for name, tensor in TRAINED.items()}
 TIED = dict(Tied().state_dict())
 DECODER = {"decoder.0.weight": torch.zeros(3)}
+SCALE = {"conv.scale": torch.ones(1)}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,14 @@ def test_a_usual_checkpoint_is_found_in_its_file(
         (TRAINED | {"norm.bias": torch.full((4,), torch.nan)}, "NaN or infinity in norm.bias"),
         ({"teacher": TRAINED, "student": ANOTHER}, "under 'teacher.' and 'student.'"),
         ({"epoch": 3}, "missing: conv.weight"),
+        ({"m_q": TRAINED, "m_k": ANOTHER}, "under 'm_q.' and 'm_k.'"),
+        (behind("m.", TRAINED) | {"m": ANOTHER}, "two tensors for 'm.conv.weight'"),
+        (TRAINED | {"conv.weight": TRAINED["conv.weight"].to_sparse()}, "type: conv.weight"),
+        (TRAINED | {"conv.weight": TRAINED["conv.weight"].to("meta")}, "type: conv.weight"),
+        ({n: t.to(torch.float8_e4m3fn) for n, t in TRAINED.items()} | SCALE, "unexpected: conv.s"),
+        ({n: t for n, t in TIED.items() if "extra" not in n}, "1 missing: _extra_state"),
         (TIED | {"second.weight": torch.zeros(4, 4)}, "in the file: second.weight"),
+        (TIED | {"second.shift": torch.zeros(4)}, "in the file: second.shift"),
         (TIED | {"turns": torch.ones(2, dtype=torch.int64)}, "wrong shape or type: turns"),
         (TIED | {"turns": torch.full((2,), complex("nan"))}, "infinity in turns"),
         (TIED | {"mask": torch.full((2, 2), -torch.inf)}, "infinity in mask"),
@@ -222,8 +233,103 @@ def test_what_is_incomplete_ambiguous_or_cannot_be_meant_is_refused(
     network = Tied() if "mask" in content else Deep()
     before = load.digest(network)
     with pytest.raises(BadWeights, match=re.escape(why)):
-        load.load_checkpoint(network, tmp_path / "w.pt")
+        load.load_checkpoint(network, tmp_path / "w.pt", "m_" if "m_q" in content else "")
     assert load.digest(network) == before
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize(
+    ("parts", "more"),
+    [
+        ("conv bn layer1", {"layer1.gate.weight": torch.ones(4, 4)}),
+        ("conv bn layer1", {"layer1.lora_A.weight": torch.ones(1, 4)}),
+        ("conv layer1", {"norm.weight": torch.ones(4), "norm.bias": torch.ones(4)}),
+        ("conv layer1 bn", {"norm.weight": torch.ones(4), "norm.bias": torch.ones(4)}),
+        ("fc fc1 bn", {"fc2.weight": torch.ones(5, 5), "fc2.bias": torch.ones(5)}),
+    ],
+)
+def test_a_part_of_a_layer_a_norm_and_a_further_number_are_no_head(
+    parts: str, more: dict[str, torch.Tensor], suffix: str, tmp_path: Path
+) -> None:
+    """Wherever they stand; of a file with an order the last matrix may be one."""
+    network, path = Ported(*parts.split()), tmp_path / f"w{suffix}"
+    tensors = dict(network.state_dict()) | more
+    save_file(tensors, path) if suffix != ".pt" else torch.save(tensors, path)
+    if "fc" in parts and suffix == ".pt":
+        load.load_checkpoint(network, path)
+        return
+    with pytest.raises(BadWeights, match="unexpected") as caught:
+        load.load_checkpoint(network, path)
+    without = re.findall(r"'([^']*)'", str(caught.value).rpartition("without=")[2])
+    load.load_checkpoint(network, path, without=without)
+
+
+def test_wrappers_inside_a_network_and_around_it_have_no_names(tmp_path: Path) -> None:
+    names = {"conv.": "conv._orig_mod.", "layers.1.": "layers._fsdp_wrapped_module.1.module."}
+    torch.save({"net": renamed(TRAINED, names)}, tmp_path / "w.pt")
+    network = load.load_checkpoint(nn.Sequential(Deep(labels=5)), tmp_path / "w.pt")
+    assert all(torch.equal(t, TRAINED[n]) for n, t in network[0].state_dict().items())
+
+
+def renamed(tensors: dict[str, torch.Tensor], names: dict[str, str]) -> dict[str, torch.Tensor]:
+    found = {}
+    for name, tensor in tensors.items():
+        known = next((old for old in names if name.startswith(old)), "")
+        found[names.get(known, "") + name.removeprefix(known)] = tensor
+    return found
+
+
+class Turned(nn.Module):
+    """Before its version 2 it kept its matrix the other way round."""
+
+    _version = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(9.0).view(3, 3))
+
+    def _load_from_state_dict(self, state: Any, prefix: str, about: Any, *others: Any) -> None:
+        if about.get("version", 0) < 2:
+            state[f"{prefix}weight"] = state[f"{prefix}weight"].T
+        super()._load_from_state_dict(state, prefix, about, *others)
+
+
+@pytest.mark.parametrize("version", [1, 2, None])
+def test_an_older_file_is_turned_as_its_version_says(version: int | None, tmp_path: Path) -> None:
+    """One that states none is of today."""
+    network, path = nn.Sequential(Turned()), tmp_path / ("w.pt" if version else "w.safetensors")
+    state = network.state_dict()
+    state._metadata["0"]["version"] = version
+    torch.save({"net": state}, path) if version else save_file(state, path)
+    given = load.load_checkpoint(nn.Sequential(Turned()), path)[0].weight
+    assert torch.equal(given, state["0.weight"].T if version == 1 else state["0.weight"])
+
+
+def test_a_copy_of_a_network_is_put_back_as_it_is() -> None:
+    """As fine-tuning does with its best epoch, and with what it has stored."""
+    network = nn.Sequential(Turned(), Tied())
+    kept = load.state_of(network)
+    fill(network, kept)
+    load.assign(network, save(kept), "a fit")
+    assert torch.equal(network[0].weight, Turned().weight)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_list_is_in_the_order_of_its_numbers(suffix: str, tmp_path: Path) -> None:
+    network = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(12)))
+    own = {str(n): p.detach().clone() for n, p in enumerate(network.parameters())}
+    listed = {n: own[n] for n in sorted(own)}
+    path = tmp_path / f"w{suffix}"
+    torch.save(listed, path) if suffix == ".pt" else save_file(listed, path)
+    blank = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(12)))
+    load.load_checkpoint(blank, path)
+    assert load.digest(blank) == load.digest(network)
+
+
+def test_a_network_beside_its_average_is_chosen_without_the_other(tmp_path: Path) -> None:
+    torch.save(TRAINED | behind("ema.", ANOTHER), tmp_path / "w.pt")
+    network = load.load_checkpoint(Deep(), tmp_path / "w.pt", without=["ema"])
+    assert all(torch.equal(t, TRAINED[name]) for name, t in network.state_dict().items())
 
 
 def test_a_prefix_chooses_among_several_networks(tmp_path: Path) -> None:
@@ -326,7 +432,7 @@ def test_tied_tensors_masks_and_states_are_as_they_were_saved(suffix: str, tmp_p
         torch.save({"model": state}, path)
     else:  # as save_model leaves out one of two names
         tensors = {n: t for n, t in state.items() if isinstance(t, torch.Tensor)}
-        save_file({n: t for n, t in tensors.items() if n != "second.weight"}, path)
+        save_file({n: t for n, t in tensors.items() if n not in ("second.weight", "shift")}, path)
     network = load.load_checkpoint(Tied(), path)
     assert torch.equal(network.first.weight, trained.first.weight)
     assert torch.equal(network.second.bias, trained.second.bias)
@@ -376,9 +482,11 @@ def test_a_file_in_parts_is_read_by_its_index(suffix: str, tmp_path: Path) -> No
     parts = {files[0]: names[:4], files[1]: names[4:]}
     for file, own in parts.items():
         tensors = {name: TRAINED[name] for name in own}
-        save = save_file if suffix == "safetensors" else torch.save
-        save(tensors, tmp_path / file)
+        put = save_file if suffix == "safetensors" else torch.save
+        put(tensors, tmp_path / file)
     places = {name: file for file, own in parts.items() for name in own}
+    stale = {name: ANOTHER[name] for name in names[:4]} | {n: TRAINED[n] for n in names[4:]}
+    put(stale, tmp_path / files[1])  # an older place of a tensor is not looked at
     index = tmp_path / f"w.{suffix}.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
     network = load.load_checkpoint(Deep(labels=5), index)

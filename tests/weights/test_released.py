@@ -4,6 +4,7 @@ what is said where it fails.
 
 import hashlib
 import json
+import os
 import shutil
 import threading
 import zipfile
@@ -335,6 +336,18 @@ def test_released_or_random_takes_random_weights_only_where_there_are_no_others(
     (author.house / "released.json").write_text("{broken")
     with pytest.raises(BadSetting, match=r"released\.json cannot be read"):
         network.build("sage", "released_or_random")
+
+
+def test_the_hash_of_an_index_is_that_of_its_files_and_sees_every_change(tmp_path: Path) -> None:
+    """Also one that leaves the size and the time of a file as they were."""
+    index, part = tmp_path / "w.safetensors.index.json", tmp_path / "w.safetensors"
+    index.write_text('{"weight_map": {"a": "w.safetensors"}}')
+    hashes = set()
+    for content in (b"one", b"two"):
+        part.write_bytes(content)
+        os.utime(part, (1, 1))
+        hashes |= {released.sha256(part), released.sha256(index)}
+    assert len(hashes) == 4
 
 
 def test_the_origin_for_provenance(author: Author) -> None:
