@@ -19,12 +19,13 @@
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, count, takewhile
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,8 +63,7 @@ class Store:
 
     def plan_files(self) -> list[Path]:
         """The files of its requests, oldest first."""
-        names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
-        return [*takewhile(Path.exists, map(self.path.joinpath, names))]
+        return sorted(filter(_number, self.path.glob("plan*.toml")), key=_number)
 
     def plan(self) -> Plan | None:
         """What was requested in this folder, None before the first run; Damaged where a file is not
@@ -103,7 +103,7 @@ class Store:
             old = self.plan()
             both = joined(self.path, old, plan_of(request))
             if both != old:
-                number = len(self.plan_files()) + 1
+                number = max(map(_number, self.plan_files()), default=0) + 1
                 name = FILE if number == 1 else f"plan-{number}.toml"
                 body = f"{_FORMAT}\n{dump(request, plugins)}"
                 put(self.path / name, f"{body}{_MARK}{_sha256(body)}\n")
@@ -268,6 +268,12 @@ def _setting_folders(cell: Cell) -> Iterator[str]:
 def name_of(identity: str) -> str:
     """The name of what belongs to a cell, whatever its key is."""
     return _sha256(identity)[:32]
+
+
+def _number(file: Path) -> int:
+    """The place of a plan file among those of its run, from 1; 0 of another file."""
+    named = re.fullmatch(r"plan-([2-9]|[1-9]\d+)\.toml", file.name)
+    return int(named[1]) if named else int(file.name == FILE)
 
 
 def _text_of(file: Path) -> str:
