@@ -34,7 +34,7 @@ from ecgbench.cli import (
 )
 from ecgbench.cli.options import add_commands
 from ecgbench.core.text import line
-from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
+from ecgbench.errors import INTERRUPTED, BadSetting, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
@@ -98,6 +98,8 @@ def main() -> None:
     """
     signals = list[int]()
     try:
+        if "" in sys.argv[1:]:  # a path of it would be this folder
+            raise BadSetting("an argument is empty; name it, or leave its option out")
         with _interrupted_by(signals):
             code = app(standalone_mode=False) or 0
     except MissingRequirements as error:

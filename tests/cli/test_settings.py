@@ -122,6 +122,13 @@ def test_a_broken_plan_file_is_one_line(here, tmp_path, text):
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
 
 
+def test_an_empty_argument_is_no_folder(here, tmp_path):
+    for words in (("run", "--out", ""), ("report", ""), ("runs", "prune", "", "--yes")):
+        done = here(*words, cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
 def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
     (tmp_path / "p.toml").write_text('models = ["laef"]\ntasks = ["demo"]\nleads = ["1"]\n')
     done = here(
