@@ -17,7 +17,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 
 def run(
-    plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
+    plan: str = argument("A plan's name, file, or run folder to go on in.  (default: demo)", None),
     models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
     leads: str = _study(
