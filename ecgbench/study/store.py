@@ -25,14 +25,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain, count, product
 from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.cards.cell import FORMAT, Cell, Fit
 from ecgbench.cards.plan import Plan, Request, plan_of
 from ecgbench.core.division import OFFICIAL
-from ecgbench.core.files import OUTDATED, as_json, content_of, locked, put, quarantine
+from ecgbench.core.files import (
+    OUTDATED,
+    as_json,
+    content_of,
+    locked,
+    put,
+    quarantine,
+    sha256_of,
+)
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
@@ -95,12 +103,20 @@ class Store:
 
     def add_request(self, request: Request, plugins: Iterable[tuple[str, str]] = ()) -> Plan:
         """Store a checked request in its own plan file, unless nothing in it is new; returns the
-        whole plan.
+        whole plan. BadSetting for a plug-in whose name another file has here.
 
         plugins: (room, path) of the plug-ins that were given by path.
         """
+        plugins = list(plugins)
         with self.alone("plan"):
             old = self.plan()
+            known = [pair for file in self.requested() for pair in file.plugins]
+            for (room, path), (of, there) in product(plugins, known):
+                if room == of and _is_another(Path(path), Path(there)):
+                    raise BadSetting(
+                        f"{path} has the name of {there}, which {self.path} holds results of; "
+                        f"rename it, or {_ELSEWHERE}"
+                    )
             both = joined(self.path, old, plan_of(request))
             if both != old:
                 number = max(map(_number, self.plan_files()), default=0) + 1
@@ -268,6 +284,11 @@ def _setting_folders(cell: Cell) -> Iterator[str]:
 def name_of(identity: str) -> str:
     """The name of what belongs to a cell, whatever its key is."""
     return _sha256(identity)[:32]
+
+
+def _is_another(plugin: Path, known: Path) -> bool:
+    """Whether a file has the name of a known one that is still there, and other content."""
+    return plugin.stem == known.stem and sha256_of(known) not in ("", sha256_of(plugin))
 
 
 def _number(file: Path) -> int:
