@@ -2,6 +2,7 @@
 line.
 """
 
+import os
 import re
 import signal
 import sys
@@ -93,9 +94,14 @@ def _version(
 
 
 def main() -> None:
-    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
+    """The program: exit codes 0 done, 1 some cells, a report or a check failed, 2 bad input, 130
     interrupted, 143 and 129 by SIGTERM and SIGHUP.
     """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: the next file would take its number
+            nowhere = open(os.devnull, "r+")  # noqa: SIM115
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
     signals = list[int]()
     try:
         if "" in sys.argv[1:]:  # a path of it would be this folder
