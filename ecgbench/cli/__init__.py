@@ -2,6 +2,7 @@
 line.
 """
 
+import os
 import re
 import signal
 import sys
@@ -34,7 +35,7 @@ from ecgbench.cli import (
 )
 from ecgbench.cli.options import add_commands
 from ecgbench.core.text import line
-from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
+from ecgbench.errors import INTERRUPTED, BadSetting, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
@@ -93,11 +94,18 @@ def _version(
 
 
 def main() -> None:
-    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
+    """The program: exit codes 0 done, 1 some cells, a report or a check failed, 2 bad input, 130
     interrupted, 143 and 129 by SIGTERM and SIGHUP.
     """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: the next file would take its number
+            nowhere = open(os.devnull, "r+")  # noqa: SIM115
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
     signals = list[int]()
     try:
+        if "" in sys.argv[1:]:  # a path of it would be this folder
+            raise BadSetting("an argument is empty; name it, or leave its option out")
         with _interrupted_by(signals):
             code = app(standalone_mode=False) or 0
     except MissingRequirements as error:

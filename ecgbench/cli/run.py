@@ -17,7 +17,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 
 def run(
-    plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
+    plan: str = argument("A plan's name, file, or run folder to go on in.  (default: demo)", None),
     models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
     leads: str = _study(
@@ -104,21 +104,22 @@ def run(
             dry_run=dry_run,
         )
     )
-    for text in _answer(done):
+    lines, unwritten = _answer(done)
+    for text in lines:
         typer.echo(text)
-    if done.failed:
+    if done.failed or unwritten:
         raise typer.Exit(1)
 
 
-def _answer(done: "Done") -> list[str]:
+def _answer(done: "Done") -> tuple[list[str], bool]:
     """Write the report that is due; its opening, the main table and the page, to be printed when
-    the progress of the report is over.
+    the progress of the report is over, and whether it could not be written.
     """
     from ecgbench import reports
     from ecgbench.study.progress import display
 
     lines: list[str] = []
-    if done.report is not None:
+    if due := done.report is not None:
         with done.reporting():
             made_from = reports.made_from(done.out)
             study = reports.read(done.out, stage=display().stage)
@@ -126,4 +127,5 @@ def _answer(done: "Done") -> list[str]:
             if not reports.up_to_date(done.report, made_from):
                 reports.write(study, done.report, made_from=made_from)
             lines += ["", f"the page: {done.report / 'index.html'}"]
-    return lines
+            due = False
+    return lines, due

@@ -99,9 +99,10 @@ def merge(
 ) -> None:
     """Merge two run folders, for example from two machines.
 
-    Cells, fits, features and facts are copied. Nothing is overwritten; where both runs have a cell,
-    reports use the newer result. Both runs must have the same training, draw of leads, limit and
-    contract, and the same weights and code of each model. Damaged cells are not copied.
+    Cells, fits, features and facts are copied, also of controls, perturbations and other heads.
+    Nothing is overwritten; where both runs have a cell, reports use the newer result. Both runs
+    must have the same training, draw of leads, limit, labels and contract, and the same weights and
+    code of each model. Damaged cells are not copied.
 
     Example:
 

@@ -343,7 +343,7 @@ def _checked(path: Path) -> Iterator[None]:
     """A file that turns out inside not to be as it was written goes into quarantine."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError, TypeError, RecursionError):
         quarantine(path)

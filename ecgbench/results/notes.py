@@ -61,6 +61,7 @@ def _run(plan: Plan, study: "Run") -> dict[str, Any]:
     """What is known of the run and its data sets and models."""
     results, settings = study.results, [c.setting for c in plan.cells]
     return {
+        "control": plan.control,
         "datasets": study.datasets,
         "models": study.models,
         "met": lambda data: _met(data, study.models),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench import datasets, metrics, models
+from ecgbench import datasets, metrics, models, policies
 from ecgbench.cards.cell import FITS, FORMAT, SCORES, Cell, Scoring
 from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
@@ -115,6 +115,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "key": request.key,
         "key_facts": request.key_facts,
         "modules": models.ROOM.code_hash(network.name),
+        "policy_modules": policies.ROOM.code_hash(cell.policy),
         "fit": request.fitting.folder.relative_to(store.path).as_posix(),
         **request.facts,
         "features": pooled,

@@ -10,7 +10,7 @@ from ecgbench.cards.plan import Folders, Plan
 from ecgbench.core.keys import grouped
 from ecgbench.data.prepare import changed, find
 from ecgbench.data.select import Selection
-from ecgbench.errors import BadRecord, EcgbenchError, MissingData
+from ecgbench.errors import BadRecord, Damaged, EcgbenchError, MissingData
 from ecgbench.study.store import Store
 from ecgbench.study.stored import CELL, document_of
 from ecgbench.weights.chosen import of as weights_by
@@ -27,9 +27,10 @@ def as_now(plan: Plan, folders: Folders) -> Iterator[Cell]:
         there = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
         done = []
         for cell, folder in there:
-            document = document_of(folder, CELL)
-            if _stored_code_and_file(document, networks) == of[cell.fit.model, cell.fit.weights]:
-                done.append((cell, document))
+            with suppress(Damaged):  # the run names it and computes it again
+                document, now_of = document_of(folder, CELL), of[cell.fit.model, cell.fit.weights]
+                if _stored_code_and_file(document, networks) == now_of:
+                    done.append((cell, document))
         try:
             copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
             if copy.card.any_leads and changed(copy):

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,17 @@ from ecgbench.core.files import DAMAGED, OUTDATED, making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.study import frozen, lent
+from ecgbench.study.plan_file import FILE
 from ecgbench.study.store import Store, noted, outdate
 from ecgbench.study.stored import CELL, FIT, document_of
 
-_VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
-"""Facts of a cell's key that identify the version of a model, dataset or policy."""
+_VERSION = {
+    "model": ("source", "weights"),
+    "dataset": ("data",),
+    "policy": ("policy_source",),
+    "task": ("labels", "records"),
+}
+"""Facts of a cell's key that identify the version of a model, dataset, policy or task."""
 _FILES = (
     *("models", "datasets", "policies", "invocations", "reasons", "checkpoints", "logs"),
     *("features", "people", "networks"),
@@ -47,8 +53,10 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
         )
     if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
+    if any(one.resolve() in to.resolve().parents for one in (run, other)):
+        raise BadSetting(f"--to {to} lies in one of the two runs; choose a folder beside them")
     chosen = {cell: _newest(cell, first, second) for cell in first.join(plan).cells}
-    _refuse_two_versions([folder for folder in chosen.values() if folder])
+    _refuse_two_versions({cell: folder for cell, folder in chosen.items() if folder})
     if _frozen_hash(run) != _frozen_hash(other):
         raise BadSetting(
             f"{run} and {other} do not have the same frozen plan ({frozen.FILE}), so that a merged "
@@ -69,6 +77,11 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
             counts[name.parts[0]] += _copy(folder, to / name)
         else:
             counts["damaged"] += 1
+    for plan_file in sorted(other.glob(f"*/*/{FILE}")):  # of controls, perturbations, other heads
+        derived = plan_file.parent.relative_to(other)
+        if not (to / derived).exists():
+            put(to / derived / FILE, plan_file.read_bytes())
+        counts.update(merge(to / derived, other / derived, to / derived))
     for file in _files(other):
         if not (target_file := to / file.relative_to(other)).exists():
             put(target_file, file.read_bytes())
@@ -128,11 +141,12 @@ def _newest(cell: Cell, first: Store, second: Store) -> Path | None:
     return max(folders, key=lambda folder: float(noted(folder)["finished"]), default=None)
 
 
-def _refuse_two_versions(folders: Sequence[Path]) -> None:
-    """What a merged run would show of one model, dataset or policy has one version."""
+def _refuse_two_versions(folders: Mapping[Cell, Path]) -> None:
+    """What a merged run would show of one model, dataset, policy or task has one version."""
     versions: dict[tuple[str, str], tuple[Any, Path]] = {}
-    for folder in folders:
-        facts = noted(folder)["key_facts"]
+    for cell, folder in folders.items():
+        # the records of a task have other splits in each fold
+        facts = {**noted(folder)["key_facts"], "task": f"{cell.task}, fold {cell.fit.fold}"}
         for kind, names in _VERSION.items():
             version = [facts.get(name) for name in names]
             seen, where = versions.setdefault((kind, facts.get(kind, "")), (version, folder))

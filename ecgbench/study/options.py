@@ -16,7 +16,7 @@ from ecgbench.study import controls, engines, frozen, jobs, own_records
 from ecgbench.study import plan as planning
 from ecgbench.study.jobs import Execution
 from ecgbench.study.own_records import RecordFiles
-from ecgbench.study.plan_file import PlanFile, RunSettings, named, parse, values
+from ecgbench.study.plan_file import PlanFile, RunSettings, is_run, named, parse, values
 
 STUDY = {
     **{name: name for name in ("models", "tasks", "leads", "weights", "policy")},
@@ -69,6 +69,8 @@ class RunOptions:
         settings = values(keys | ({STUDY["train_leads"]: trained} if trained else {}), sets)
         files = RecordFiles.of(given, settings)
         out = given.get("out", files and Path("runs") / own_records.name_of(files.folder))
+        if is_run(given.get("plan")):  # it goes on where it is
+            out = out or Path(given["plan"]).expanduser()
         file = _plan_file(given.get("plan"), settings, out, files)
         request = _request(file, settings, files, given)
         out = out or Path("runs") / folder_name(request.name or "+".join(request.tasks))
@@ -120,6 +122,8 @@ def _plan_file(
     else:
         base = named(plan or "demo")
     for room, path in base.plugins:
+        if room not in jobs.ROOMS:
+            raise UnknownName("room of plug-ins", room, jobs.ROOMS)
         jobs.ROOMS[room].resolve(path)
     return replace(base, values={**base.values, **settings})
 

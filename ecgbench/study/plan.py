@@ -103,6 +103,7 @@ def check(request: Request) -> Request:
         "--models": request.models,
         "--tasks": request.tasks,
         "--policy": request.policies,
+        "--metrics": request.scoring.metrics,
         "--set training.seeds": request.fit_seeds,
     }
     for flag, values in lists.items():

@@ -193,7 +193,7 @@ class PlanFile:
 def load(file: Path) -> PlanFile:
     """A plan file; MissingData, BadSetting and UnknownName name the file or the key."""
     try:
-        return parse(file.read_text(encoding="utf-8"), str(file))
+        return parse(file.read_text(encoding="utf-8-sig"), str(file))
     except (FileNotFoundError, IsADirectoryError):
         raise MissingData(
             f"no plan file {file}; an example: ecgbench freeze --example > {quoted(file)}"
@@ -212,7 +212,10 @@ def parse(text: str, where: str) -> PlanFile:
         ) from None
     table.pop("format", None)
     resolved = {name: table.pop(name) for name in RESOLVED if name in table}
-    plugins = [(room, path) for room, paths in table.pop("plugins", {}).items() for path in paths]
+    given = table.pop("plugins", {})
+    if not isinstance(given, dict) or not all(isinstance(paths, list) for paths in given.values()):
+        raise BadSetting(f'{where}: below [plugins] are lists of files: models = ["mine.py"]')
+    plugins = [(room, str(path)) for room, paths in given.items() for path in paths]
     title, alpha = str(table.pop("title", "")), table.pop("alpha", ALPHA)
     if not isinstance(alpha, float) or not 0 < alpha <= LARGEST_ALPHA:
         raise BadSetting(
@@ -242,9 +245,20 @@ def parse(text: str, where: str) -> PlanFile:
 def named(name: str) -> PlanFile:
     """A plan: a file, a run folder, or the name of one that comes with ecgbench."""
     path = Path(name).expanduser()
-    if (path / FILE).is_file():
-        return load(path / FILE)
-    return load(path if path.suffix == ".toml" or path.is_file() else suites.path(name))
+    if is_run(name):
+        path = path / FILE
+    found = load(path if path.suffix == ".toml" or path.is_file() else suites.path(name))
+    if "control" in found.resolved:
+        raise BadSetting(
+            f"{path} is the plan of a control, which belongs to a study; run that: ecgbench run "
+            f"STUDY --controls all"
+        )
+    return found
+
+
+def is_run(name: str | None) -> bool:
+    """Whether a plan is named by a run folder."""
+    return bool(name) and (Path(str(name)).expanduser() / FILE).is_file()
 
 
 def as_values(request: Request) -> dict[str, Any]:

@@ -19,19 +19,28 @@
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, count, takewhile
+from itertools import chain, count, product
 from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.cards.cell import FORMAT, Cell, Fit
 from ecgbench.cards.plan import Plan, Request, plan_of
 from ecgbench.core.division import OFFICIAL
-from ecgbench.core.files import OUTDATED, as_json, content_of, locked, put, quarantine
+from ecgbench.core.files import (
+    OUTDATED,
+    as_json,
+    content_of,
+    locked,
+    put,
+    quarantine,
+    sha256_of,
+)
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
@@ -62,8 +71,7 @@ class Store:
 
     def plan_files(self) -> list[Path]:
         """The files of its requests, oldest first."""
-        names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
-        return [*takewhile(Path.exists, map(self.path.joinpath, names))]
+        return sorted(filter(_number, self.path.glob("plan*.toml")), key=_number)
 
     def plan(self) -> Plan | None:
         """What was requested in this folder, None before the first run; Damaged where a file is not
@@ -95,15 +103,23 @@ class Store:
 
     def add_request(self, request: Request, plugins: Iterable[tuple[str, str]] = ()) -> Plan:
         """Store a checked request in its own plan file, unless nothing in it is new; returns the
-        whole plan.
+        whole plan. BadSetting for a plug-in whose name another file has here.
 
         plugins: (room, path) of the plug-ins that were given by path.
         """
+        plugins = list(plugins)
         with self.alone("plan"):
             old = self.plan()
+            known = [pair for file in self.requested() for pair in file.plugins]
+            for (room, path), (of, there) in product(plugins, known):
+                if room == of and _is_another(Path(path), Path(there)):
+                    raise BadSetting(
+                        f"{path} has the name of {there}, which {self.path} holds results of; "
+                        f"rename it, or {_ELSEWHERE}"
+                    )
             both = joined(self.path, old, plan_of(request))
             if both != old:
-                number = len(self.plan_files()) + 1
+                number = max(map(_number, self.plan_files()), default=0) + 1
                 name = FILE if number == 1 else f"plan-{number}.toml"
                 body = f"{_FORMAT}\n{dump(request, plugins)}"
                 put(self.path / name, f"{body}{_MARK}{_sha256(body)}\n")
@@ -268,6 +284,17 @@ def _setting_folders(cell: Cell) -> Iterator[str]:
 def name_of(identity: str) -> str:
     """The name of what belongs to a cell, whatever its key is."""
     return _sha256(identity)[:32]
+
+
+def _is_another(plugin: Path, known: Path) -> bool:
+    """Whether a file has the name of a known one that is still there, and other content."""
+    return plugin.stem == known.stem and sha256_of(known) not in ("", sha256_of(plugin))
+
+
+def _number(file: Path) -> int:
+    """The place of a plan file among those of its run, from 1; 0 of another file."""
+    named = re.fullmatch(r"plan-([2-9]|[1-9]\d+)\.toml", file.name)
+    return int(named[1]) if named else int(file.name == FILE)
 
 
 def _text_of(file: Path) -> str:

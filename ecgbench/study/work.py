@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench import models
+from ecgbench import models, policies
 from ecgbench.cards.cell import Cell
 from ecgbench.core import provenance
 from ecgbench.core.files import quarantine, warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.keys import grouped
 from ecgbench.core.registry import same_directory
-from ecgbench.core.text import quoted, shortened
+from ecgbench.core.text import counted, quoted, shortened
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
@@ -196,12 +196,15 @@ class _CellComputation:
             self._fail(cells, error)
 
     def _set_edited_aside(self) -> None:
-        """Cells of another version of a model from outside make room even where that of now cannot
-        be loaded: their numbers are of code that is no longer there.
+        """Cells of another version of a model or policy from outside make room even where that of
+        now cannot be loaded: their numbers are of code that is no longer there.
         """
-        modules = models.ROOM.code_hash(self.job.model)
-        for folder in map(self.store.cell_folder, self.plan.cells):
-            if modules not in (None, noted(folder).get("modules", modules)):
+        model = models.ROOM.code_hash(self.job.model)
+        for cell in self.plan.cells:
+            folder = self.store.cell_folder(cell)
+            known, policy = noted(folder), policies.ROOM.code_hash(cell.policy)
+            now = {"modules": model, "policy_modules": policy}
+            if any(own not in (None, known.get(name, own)) for name, own in now.items()):
                 outdate(folder)
 
     @cached_property
@@ -284,13 +287,19 @@ class _CellComputation:
     def _fail(self, cells: Sequence[Cell], error: Exception) -> None:
         self.lost.update(cells)
         trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+        outside = not models.ROOM.built_in(self.job.model)
         for cell in cells:
             folder = self.store.folder(cell)
-            if folder is not None and cell not in self.requests:
+            if folder and outside and cell not in self.requests:
                 outdate(folder)  # nothing says that it is of this model; by its key it comes back
-                folder = None
-            if folder is None:
-                self.store.give_reason(cell, "failed", reason_of(error), trace)
+        without = [c for c in cells if self.store.folder(c) is None]
+        for cell in without:
+            self.store.give_reason(cell, "failed", reason_of(error), trace)
+        if kept := len(cells) - len(without):
+            self.reporter.note(
+                f"{self.job.model}: {counted(kept, 'cell')} could not be compared with what would "
+                f"be computed now, and stay as they are: {reason_of(error)}"
+            )
 
     def _identify(self) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""

@@ -132,6 +132,14 @@ for words in ("--models leaf", "--tasks ptbxl_supr", "--policy zeroo", "--leads 
     assert done.stderr.count("unknown") == 4, done.stderr
 
 
+def test_a_run_needs_no_open_streams(tmp_path):
+    """As of a daemon, and of its worker processes."""
+    words = f"run --models {TINY} --weights random --leads 12 --limit 24 --engine local:1 --out r"
+    line = f"exec {sys.executable} -m ecgbench {words} <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], cwd=tmp_path).returncode == 0
+    assert (tmp_path / "r/report/index.html").is_file()
+
+
 def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
     words = ("run", "--engine", "inline", "--tasks", "ptbxl_super", "--models", "stmem,merl,laef")
     done = here(*words, "--weights", "stmem=gone.pth,merl=released,laef=random", cwd=tmp_path)

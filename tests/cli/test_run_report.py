@@ -73,7 +73,7 @@ def test_a_report_that_fails_costs_neither_the_run_nor_its_answer(
         raise error
 
     monkeypatch.setattr(reports, "write", fails)
-    assert typed(run) == 0
+    assert typed(run) == 1
     said = capsys.readouterr()
     (line,) = [text for text in said.err.splitlines() if "report" in text]
     assert line.endswith(f"ecgbench report {run}")

@@ -107,11 +107,26 @@ def test_an_unknown_key_proposes_the_nearest(here, tmp_path):
     assert (done.returncode, "training.epochs" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("text", ["models = laef", "alpha = 2.0", "[[hypothesis]\n", "x = 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("models = laef", "alpha = 2.0", "[[hypothesis]\n", "x = 1"),
+        *('tasks = "demo"\nplugins = 3', 'tasks = "demo"\n[plugins]\nmodels = 3'),
+        *('tasks = "demo"\n[plugins]\nx = ["y.py"]', 'tasks = "demo"\ncontrol = "labels"'),
+        'tasks = "demo"\n[scoring]\nmetrics = []',
+    ],
+)
 def test_a_broken_plan_file_is_one_line(here, tmp_path, text):
     (tmp_path / "p.toml").write_text(text)
     done = here("run", "p.toml", cwd=tmp_path)
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+
+
+def test_an_empty_argument_is_no_folder(here, tmp_path):
+    for words in (("run", "--out", ""), ("report", ""), ("runs", "prune", "", "--yes")):
+        done = here(*words, cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+    assert not [*tmp_path.iterdir()]
 
 
 def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
@@ -135,7 +150,8 @@ def test_a_run_is_repeated_from_the_plan_in_its_folder(here, tmp_path):
     first, second = (next((tmp_path / r).rglob("predictions.parquet")) for r in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     assert not (tmp_path / "a/plan-2.toml").exists()
-    here("run", "a", "--leads", "II", "--engine", "inline", "--out", "a", cwd=tmp_path)
+    here("run", "a", "--leads", "II", "--engine", "inline", cwd=tmp_path)
+    assert not (tmp_path / "runs").exists()
     assert 'leads = ["II"]' in (tmp_path / "a/plan-2.toml").read_text()
 
 

@@ -84,6 +84,7 @@ def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
 def test_features_and_fits_of_the_run_are_used_again(whole: Run) -> None:
     """Permuted labels need no network, scrambled leads no training; nothing of it stays."""
     home = whole.path / controls.FOLDER
+    assert "CONTROL" in {note.kind for note in read(home / "labels@0").notes if note.grave}
     assert not list((home / "labels@0").glob("features/*/*/windows"))
     assert not list((home / "leads").glob("features/*/*/windows"))
     for fit in (home / "leads").glob("fits/*/*/*/fit.json"):

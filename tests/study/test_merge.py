@@ -99,6 +99,7 @@ def test_a_cell_in_the_place_of_another_is_left_out(tmp_path: Path) -> None:
         ({"source": "s2"}, "the model a"),
         ({"data": "d2"}, "the dataset demo"),
         ({"policy_source": "p2"}, "the policy zero"),
+        ({"records": "r2"}, "the task demo"),
     ],
 )
 def test_two_versions_of_a_plugin_are_not_put_in_one_row(
@@ -123,3 +124,23 @@ def test_a_newer_version_of_every_cell_replaces_the_older(tmp_path: Path) -> Non
     )
     merge(ours.path, theirs.path, ours.path)
     assert key_of(ours) == key(known(ONE, "k2", source="s2"))
+
+
+def test_what_was_derived_from_a_run_comes_along(tmp_path: Path) -> None:
+    ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", ONE, "k1", 1.0)
+    run(ours.path / "controls/leads", ONE, "k1", 1.0)
+    for place in ("controls/leads", "perturbations/em 6"):
+        run(theirs.path / place, TWO, "k2", 1.0)
+    for to in (tmp_path / "both", ours.path):
+        assert merge(ours.path, theirs.path, to)["cells"] == 2
+        whole = Store(to / "controls/leads")
+        assert {whole.state(cell)[0] for cell in whole.existing_plan().cells} == {"ok"}
+        assert Store(to / "perturbations/em 6").state(TWO)[0] == "ok"
+
+
+def test_a_run_is_not_merged_into_itself(tmp_path: Path) -> None:
+    ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", TWO, "k2", 1.0)
+    for inside in (ours.path / "sub", theirs.path / "sub"):
+        inside.mkdir()
+        with pytest.raises(BadSetting):
+            merge(ours.path, theirs.path, inside)

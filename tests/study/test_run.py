@@ -113,6 +113,41 @@ def test_a_model_that_this_command_does_not_name_stays_as_it_is(
     assert before.items() <= hashes(run).items()
 
 
+@pytest.mark.parametrize("broken", ["raise RuntimeError", "def fill(:", "x = 1"])
+def test_no_number_of_an_edited_plug_in_stays_where_it_cannot_be_loaded(
+    broken: str, typed: Typed, tmp_path: Path
+) -> None:
+    run, policy = tmp_path / "run", tmp_path / "mine.py"
+    sound = "import numpy\ndef fill(signal, measured, state=None): return numpy.nan_to_num(signal)"
+    policy.write_text(sound)
+    words = ("--policy", f"zero,{policy}", "--protocol", "probe")
+    assert typed(run, *words) == 0
+    before = hashes(run)
+    policy.write_text(broken)
+    assert typed(run, *words) == 1
+    assert states(read(run)) == {"tiny 12 zero": "ok", "tiny 12 mine": "failed"}
+    policy.write_text(sound)
+    assert typed(run, *words) == 0
+    assert before.items() <= hashes(run).items()  # nothing was computed again
+
+
+def test_a_second_plug_in_of_one_name_does_not_take_the_place_of_the_first(
+    typed: Typed, tmp_path: Path
+) -> None:
+    run, places = tmp_path / "run", [tmp_path / name for name in ("a", "b")]
+    for place, before in zip(places, ("pass", "signal = 2 * signal")):
+        place.mkdir()
+        plug_in(place, "mine", before=before)
+    mine, other = (place / "mine.py" for place in places)
+    assert typed(run, "--models", str(mine)) == 0
+    before = hashes(run)
+    assert typed(run, "--models", str(other)) == 2
+    assert hashes(run) == before
+    mine.rename(other)  # moved, and as it was
+    assert typed(run, "--models", str(other)) == 0
+    assert hashes(run) == before
+
+
 @pytest.mark.long
 def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     copies: Path, typed: Typed, grid: Path, tmp_path: Path

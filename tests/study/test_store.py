@@ -173,6 +173,11 @@ def test_a_plan_is_written_when_more_is_asked_only(tmp_path: Path) -> None:
     assert [file.name for file in run.plan_files()] == ["plan.toml"]
     run.add_request(request("a", 3))
     assert [file.name for file in run.plan_files()] == ["plan.toml", "plan-2.toml"]
+    (tmp_path / "plan-2.toml").rename(tmp_path / "plan-10.toml")  # no gap hides what is behind it
+    (tmp_path / "plan-old.toml").write_text("of a person")
+    run.add_request(request("a", 4))
+    assert {cell.setting.k for cell in run.existing_plan().cells} == {1, 2, 3, 4}
+    assert [file.name for file in run.plan_files()][1:] == ["plan-10.toml", "plan-11.toml"]
 
 
 def test_what_follows_from_the_cards_is_read_without_them(tmp_path: Path) -> None:
