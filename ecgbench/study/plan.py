@@ -139,7 +139,8 @@ def _models(word: str) -> list[str]:
         case "baselines":
             return [name for name in published.MODELS if name != "laef"]
         case "published":
-            cards = {name: models.ROOM.card(name) for name in models.names()}
+            every = (*models.names(), *models.ROOM.variants())
+            cards = {name: models.ROOM.card(name) for name in every}
             return [n for n, c in cards.items() if c.weights and c.origin != OURS]
     return [models.resolve(word)]
 

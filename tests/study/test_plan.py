@@ -44,7 +44,8 @@ def test_groups_of_models() -> None:
         *("laef", "ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc"),
     )
     found = set(planning.check(replace(ASKED, models=("published",))).models)
-    assert {*asked.models[1:], "clef_medium", "tolerantecg", "limb6_rhythm"} <= found
+    assert {*asked.models[1:], "clef_small", "clef_medium", "clef_large", "tolerantecg"} <= found
+    assert {"ecgfm", "limb6_rhythm"} <= found
     assert not {"laef", "untrained_laef", "simple_features"} & found
 
 
