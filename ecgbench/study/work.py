@@ -17,6 +17,7 @@ from ecgbench.core.files import quarantine, warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.keys import grouped
 from ecgbench.core.registry import same_directory
+from ecgbench.core.restored import restored
 from ecgbench.core.text import quoted, shortened
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
@@ -75,7 +76,8 @@ def work(job: Job, send: Callable[[Event], None]) -> None:
     reporter = Reporter(send)
     with same_directory(), warnings_to(reporter.note), _alone(job, send):
         enter(job)
-        _CellComputation(job, reporter)()
+        with restored("job", job.name):  # the next job may be in this process
+            _CellComputation(job, reporter)()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ecgbench.errors import BadSetting
 from ecgbench.prediction.predict import predict
@@ -152,6 +153,21 @@ def test_what_remembers_or_moves_what_it_is_given_has_no_number(
     words = "--models", str(tmp_path / "kernels.py"), "--policy", str(tmp_path / "filled.py")
     assert typed(tmp_path / "run", *words, "--leads", "I", "--protocol", "probe") == 1
     assert read(tmp_path / "run").main["value"].isna().all()
+
+
+def test_what_a_network_switches_while_it_computes_ends_with_its_job(
+    tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    built, files = "def build(weights=None): return Kernels(np.ones((8, 12, 9)))", []
+    switch = "        torch.set_default_dtype(torch.float64)\n        x = torch.conv1d"
+    switched = START.replace("        x = torch.conv1d", switch)
+    for name, text in {"first": switched, "next": START}.items():
+        files.append(tmp_path / f"{name}_kernels.py")
+        files[-1].write_text(f"{text}\n{built}\n")
+    typed(tmp_path / "run", "--models", ",".join(map(str, files)))
+    made = read(tmp_path / "run").main.set_index("model")["value"]
+    assert np.isfinite(made["next_kernels"])
+    assert torch.get_default_dtype() == torch.float32
 
 
 DRAWN = {
