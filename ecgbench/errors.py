@@ -6,6 +6,8 @@ from pathlib import Path
 
 INTERRUPTED = "interrupted; what is finished is stored, the same command goes on from there"
 """What the command line says after Ctrl-C."""
+STOPS = (KeyboardInterrupt, GeneratorExit)
+"""Not of the code that raises them; whatever else a plug-in raises, SystemExit too, is its own."""
 
 
 class EcgbenchError(Exception):

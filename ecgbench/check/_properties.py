@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.errors import STOPS
+
 
 class Broken(AssertionError):
     """A plug-in does not have a property."""
@@ -24,7 +26,9 @@ def tried(
             ok, detail = True, attempt(*subject)
         except Broken as broken:
             ok, detail = False, str(broken)
-        except Exception as error:  # a plug-in's code may raise anything
+        except STOPS:
+            raise
+        except BaseException as error:  # a plug-in's code may raise anything
             ok, detail = False, f"{type(error).__name__}: {error}"
         yield {"name": name, "ok": ok, "detail": detail}
 

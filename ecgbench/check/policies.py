@@ -73,7 +73,9 @@ def learns(name: str) -> str:
     module = policies.get(name)
     if not hasattr(module, "fit"):
         return "it does not learn"
-    first, second = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))
+    first, again, second = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 2, 4))
+    for part in first:
+        identical(first[part], again[part], f"the same training records give another {part}")
     demand(all(np.isfinite(v).all() for v in first.values()), "its state is not finite")
     others = any(not np.array_equal(first[k], second[k]) for k in first)
     demand(others, "other training records make no difference")

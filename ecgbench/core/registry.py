@@ -23,13 +23,15 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+import numpy as np
+
 from ecgbench.core.beside import neighbours, package_of
 from ecgbench.core.card_file import card_of
 from ecgbench.core.process import ends, is_command
 from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
-from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+from ecgbench.errors import STOPS, BadSetting, EcgbenchError, UnknownName
 
 P = TypeVar("P")
 same_directory = partial(chdir, ".")
@@ -51,6 +53,19 @@ def plain(name: str) -> str:
     True
     """
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def numbers(made: Any) -> np.ndarray:
+    """What a plug-in gave, as an array; TypeError where these are no real numbers, or masked.
+
+    >>> numbers([1, 0.5])
+    array([1. , 0.5])
+    """
+    given = np.asarray(made)
+    if np.ma.is_masked(made) or given.dtype.kind not in "fiub":
+        kind = "masked numbers" if np.ma.is_masked(made) else given.dtype
+        raise TypeError(f"it gives {kind} where real numbers belong")
+    return given
 
 
 def own_file(name: str) -> Path | None:
@@ -360,12 +375,13 @@ class Room(Generic[P]):
         """Whatever a plug-in's code raises, but not what is expected, becomes one line that says
         what failed and at which line of `file`.
         """
+        passed: tuple[type[BaseException], ...] = (*expected, *STOPS)
         try:
             with same_directory():
                 yield
-        except expected:
+        except passed:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == file]
             where = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""

@@ -1,16 +1,19 @@
 """The files of a plug-in from outside, for keys: its module, the modules that it imports, directly
 or not, from its folder, its package or any other folder on Python's path, and the files beside
-them that it reads while it is imported, built or fitted. Imports are followed as they are written,
-so it does not matter which of two plug-ins loaded a module.
+them, or in a folder beside its own, that it reads while it is imported, built, tried once or
+fitted. Imports are followed as they are written, so it does not matter which of two plug-ins loaded
+a module.
 
 Not covered: installed packages, whose versions are stored with each result; modules whose names are
-computed; and files that libraries open without Python (safetensors, HDF5).
+computed, where another plug-in of the process has imported them; and files that libraries open
+without Python (safetensors, HDF5).
 """
 
 import ast
 import hashlib
 import os
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,7 +40,7 @@ class SourceFiles:
 
     module: Path
     read: set[Path] = field(default_factory=set)
-    """Files that were opened while it was imported, built or fitted."""
+    """Files that were opened while it was imported, built, tried once or fitted."""
 
     def __post_init__(self) -> None:
         self.module = self.module.resolve()
@@ -82,7 +85,7 @@ class SourceFiles:
             modules = self._imported()
             read = self.read.union(*(_at_import.get(module, ()) for module in modules))
             folders = {self.folder, *(m.parent for m in modules)}
-            near = (f for f in read if any(map(f.is_relative_to, folders)))
+            near = {f for f in read if any(map(f.is_relative_to, folders)) or self._beside(f)}
             of = modules | set(filter(self._owns, near))
         return {file: _content(file)[0] for file in of}
 
@@ -110,6 +113,14 @@ class SourceFiles:
     def _bases(self, relative: Path | None, name: str) -> set[Path]:
         """Folders in which a name that is imported may lie."""
         return {relative} if relative else {self.home, *_on_path(name.split(".")[0])}
+
+    def _beside(self, file: Path) -> bool:
+        """Whether it lies in a folder beside that of the plug-in (`../configs`), and not in one of
+        the system or of hidden settings.
+        """
+        project = self.home.parent
+        inside = file.is_relative_to(project) and project.parent != project
+        return inside and not any(p.startswith(".") for p in file.relative_to(project).parts)
 
     def _owns(self, file: Path) -> bool:
         inside = file.relative_to(self.folder) if file.is_relative_to(self.folder) else file
@@ -186,13 +197,13 @@ def _opened(event: str, arguments: tuple[Any, ...]) -> None:
     path, flags = os.fsdecode(arguments[0]), arguments[2]
     if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
         return
-    if path.endswith((".py", ".pyc")) and flags:  # the lines of a traceback, not an import
+    frame: FrameType | None = sys._getframe(1)
+    if frame and frame.f_code.co_filename == tokenize.__file__:  # the lines of a traceback
         return
     with suppress(OSError, ValueError, RuntimeError):  # `open` itself says what is wrong
         file = Path(source_from_cache(path) if path.endswith(".pyc") else path).resolve()
         for plugin in _noting:
             plugin.read.add(file)
-        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_name == "<module>":
                 _at_import[Path(frame.f_code.co_filename).resolve()].add(file)

@@ -28,7 +28,7 @@ from ecgbench.data.reading import Row, checked_row
 from ecgbench.data.select import selected
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.data.splits import resplit
-from ecgbench.datasets import get, resolve
+from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.errors import BadRecord, MissingData
 
 LOST = 5
@@ -68,7 +68,7 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     home = where(prepared, data, name)
     source = Source.of(name, data, prepared, fix)
     # recordings of one's own change from day to day, and are few
-    own = source.module.CARD.any_leads
+    own = source.module.CARD.any_leads or not ROOM.built_in(source.name)
     copy = resplit(opened(source, home), division)
     if _missing(copy, limit) or (own and changed(copy)):
         with locked(source.folder(home).parent):

@@ -302,6 +302,9 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         odd = [v for v in values if not isinstance(v, str)]
         if odd:
             raise BadRecord(f"{name}: the {what} of its index holds {odd[0]}, where a str belongs")
+    if (blank := index["patient"].isna()).any():
+        one = index.loc[blank, "record"].iloc[0]
+        raise BadRecord(f"{name}: record {one} of its index has no patient; give it one of its own")
     for column in ("record", "patient", *paths):
         if odd := [t for t in map(str, index[column]) if not t.isprintable() and hidden(t)]:
             raise BadRecord(

@@ -29,8 +29,8 @@ from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, can_give, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadRecord, BadSetting
-from ecgbench.evaluate import batches, protocols, rows
-from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate import batches, gates, protocols, rows
+from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.predict import defined, prediction_table
@@ -39,7 +39,7 @@ from ecgbench.perturbations import PERTURBED, Perturbation
 from ecgbench.policies.hide import NATIVE, Policy, sees
 
 SHARED_CHECKED = 3
-"""Number of records, and of sets of leads per record, whose features are computed in two ways."""
+"""Number of records, and of sets of leads per record, whose features are computed twice."""
 
 
 class Progress(Protocol):
@@ -333,6 +333,30 @@ class Evaluation:
             self._check_shared(encoder, missing)
         with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance, self.slots)
+        if not (
+            models.ROOM.built_in(self.name) and (policy == NATIVE or policies.ROOM.built_in(policy))
+        ):
+            self._demand_the_same_again(encoder, missing, cache)
+
+    def _demand_the_same_again(
+        self, encoder: Encoder, done: np.ndarray, cache: FeatureCache
+    ) -> None:
+        """GateError, and no features are kept, where a few records that are encoded again have
+        other ones.
+        """
+        of = rows.decode(done)[0]
+        few = np.unique(of)[:: 1 + len(np.unique(of)) // SHARED_CHECKED]
+        again = batches.encoded(
+            encoder, lambda p: self.view.get(cache.records[p]), done[np.isin(of, few)], self.slots
+        )
+        for part, features in again:
+            before = cache.take(part)
+            if not np.abs(features - before).max() <= SHARED_TOLERANCE * np.abs(before).max():
+                self.forget()
+                raise gates.GateError(
+                    f"{self.network.name}: a record that is encoded again has other features; "
+                    f"neither the network nor policy {encoder.policy.name!r} may draw or remember"
+                )
 
     def _check_shared(self, encoder: Encoder, missing: np.ndarray) -> None:
         """Try a few records of the study before the others are computed."""

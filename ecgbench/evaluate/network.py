@@ -117,6 +117,9 @@ def build(
             raise BadSetting(f"build of model {name} must return a torch.nn.Module, not {kind}")
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
+        if not models.ROOM.built_in(name):
+            with suppress(Exception):  # what it opens in a pass is noted; its cells say what fails
+                network(*_zeros(card.contracts[0]))
     own_reader = chosen.kind == "file" and not models.ROOM.built_in(name)
     if (
         own_reader
@@ -216,11 +219,10 @@ def _zeros(contract: InputContract) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def counted(card: ModelCard, network: nn.Module) -> ModelCard:
-    """The card with what it leaves out: the number of parameters, and the width of the feature of a
-    window of zeros. EcgbenchError where a pass gives no features.
+    """The card with the network's number of parameters, whatever it says, and where it leaves that
+    out the width of the feature of a window of zeros. EcgbenchError where a pass gives no features.
     """
-    if card.parameters is None:
-        card = replace(card, parameters=sum(p.numel() for p in network.parameters()))
+    card = replace(card, parameters=sum(p.numel() for p in network.parameters()))
     if not card.dim:
         contract = card.contracts[0]
         encoder = Encoder(network, contract, Policy(contract.policy, None))

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ecgbench import contracts
-from ecgbench.core.registry import Room
+from ecgbench.core.registry import Room, numbers
 from ecgbench.core.seeds import rng
 from ecgbench.ecg import electrodes
 from ecgbench.ecg.beats import qrs_height
@@ -105,9 +105,17 @@ class Perturbation:
         return replace(whole, signal=after[there])
 
     def _applied(self, signal: np.ndarray, fs: float, *words: str | int) -> np.ndarray:
-        module, random = get(self.name), rng("perturb", str(self), *words)
+        module, seed = get(self.name), ("perturb", str(self), *words)
         with ROOM.calling(self.name):
-            made = np.asarray(module.apply(signal.copy(), fs, self.value, random))
+            made = numbers(module.apply(signal.copy(), fs, self.value, rng(*seed)))
+            # all models must meet the same signal
+            once = ROOM.built_in(self.name)
+            again = made if once else module.apply(signal.copy(), fs, self.value, rng(*seed))
+        if not np.array_equal(made, again, equal_nan=True):
+            raise BadSetting(
+                f"perturbation {self}: its apply() gives other samples when it is called again; it "
+                f"must take every random number from `random`, and remember nothing"
+            )
         kind, lost = module.CARD.acts_on, ~np.isfinite(made)
         shaped = made.ndim == 2 and made.shape[0] == len(signal) and made.size > 0
         if shaped and kind != "time":

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ecgbench.cards.model import InputContract
-from ecgbench.core.registry import plain
+from ecgbench.core.registry import numbers, plain
+from ecgbench.core.restored import restored
 from ecgbench.core.seeds import rng
 from ecgbench.core.source_hash import unnoted
 from ecgbench.ecg.leads import LEADS, rows_of
@@ -46,12 +47,20 @@ class Policy:
         name = policies.resolve(name)
         module, calling = policies.get(name), policies.ROOM.calling(name, OSError)
         if state is None and hasattr(module, "fit"):
-            with policies.ROOM.reading(name):
+            with policies.ROOM.reading(name), restored("fit", name):
                 state = calling(module.fit)(_read_by_us(training()), LEADS)
             if not isinstance(state, Mapping):
                 message = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"
                 raise BadSetting(f"policy {name!r}: {message}")
-        return cls(name, calling(module.fill), state)
+        if state is not None:
+            state = {part: calling(numbers)(array).copy() for part, array in state.items()}
+            for array in state.values():  # what it learned is part of keys
+                array.setflags(write=False)
+
+        def fill(signal: np.ndarray, measured: np.ndarray, state: State | None) -> np.ndarray:
+            return numbers(module.fill(signal, measured, state))
+
+        return cls(name, calling(fill), state)
 
 
 def _read_by_us(signals: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -83,7 +92,7 @@ def adapt(
         if not np.isfinite(view[measured]).all():
             raise PolicyError("a measured lead holds NaN or infinity; a recording must be finite")
         return _record_normalised(hidden[rows], contract), measured[rows]
-    filled = np.asarray(policy.fill(hidden, measured, policy.state))
+    filled = np.asarray(policy.fill(hidden, measured.copy(), policy.state))
     if filled.shape != view.shape:
         raise PolicyError(
             f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it "

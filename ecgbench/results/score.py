@@ -246,8 +246,11 @@ def _replicates_of(
     if hasattr(module, "replicates"):
         return call(shape, module.replicates, target, probability, weights, *names)
     if module.influence(*known) is None:
-        drawn = partial(bootstrap.resampled, lambda t, p: module.value(t, p, *names))
-        return call(shape, drawn, target, probability, weights)
+
+        def value(t: np.ndarray, p: np.ndarray) -> np.ndarray:  # a draw may have one class only
+            return np.where(True if names else two_valued(t), module.value(t, p, *names), np.nan)
+
+        return call(shape, partial(bootstrap.resampled, value), target, probability, weights)
     influence = call((len(target), len(values)), module.influence, *known)
     made: np.ndarray = values + weights @ influence / weights.sum(axis=1, keepdims=True)
     if not metrics.ROOM.built_in(metric):

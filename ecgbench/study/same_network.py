@@ -58,9 +58,9 @@ def demand(
         elif known is not None and not _alike(known, now):
             raise EcgbenchError(
                 f"{network.name} gives other features of the same input than when "
-                f"{file.parents[1]} was begun, with the same file and weights: what it draws or "
-                f"reads when it is built is not in its weights; draw with a fixed seed, as in "
-                f"np.random.default_rng(0), or from torch; name its file with --weights"
+                f"{file.parents[1]} was begun, with the same files and weights. What it draws when "
+                f"it is built needs a fixed seed, as in np.random.default_rng(0); what it reads "
+                f"elsewhere must be as it was: name a file with --weights; or --out another folder"
             )
 
 

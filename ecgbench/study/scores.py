@@ -15,6 +15,7 @@ import pandas as pd
 from ecgbench import metrics
 from ecgbench.cards.cell import Absent
 from ecgbench.cards.dataset import Task
+from ecgbench.core.registry import numbers
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.evaluate.predict import prediction_table
@@ -347,15 +348,22 @@ def called(
     metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
 ) -> np.ndarray:
     """The result of a metric; BadSetting in one line where it fails or has another shape."""
-    if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
-        arguments = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arguments)
-    with metrics.ROOM.calling(metric), warnings.catch_warnings(action="ignore"):
-        made = function(*arguments)
-        if isinstance(made, np.ma.MaskedArray) and np.ma.is_masked(made):
-            raise wrong(metric, "gives a masked array; NaN where there is no value")
-        if np.iscomplexobj(made):
-            raise wrong(metric, "gives complex numbers; take their real part")
-        given = np.asarray(made, np.float64)
+    ours = metrics.ROOM.built_in(metric)
+
+    def computed() -> np.ndarray:
+        # one that sorts in place changes no other metric
+        own = (a.copy() if isinstance(a, np.ndarray) and not ours else a for a in arguments)
+        with metrics.ROOM.calling(metric), warnings.catch_warnings(action="ignore"):
+            made = function(*own)
+        try:
+            return numbers(made).astype(np.float64)
+        except TypeError as error:
+            raise wrong(metric, f"does not fit: {error}") from None
+
+    given = computed()
+    again = given if ours else computed()
+    if not np.array_equal(given, again, equal_nan=True):
+        raise wrong(metric, "gives other numbers when it is called again")
     if given.shape != shape:
         raise wrong(metric, f"gives {given.shape} where {shape} belongs")
     return given

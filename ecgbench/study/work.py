@@ -17,11 +17,12 @@ from ecgbench.core.files import quarantine, warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.keys import grouped
 from ecgbench.core.registry import same_directory
+from ecgbench.core.restored import restored
 from ecgbench.core.text import counted, quoted, shortened
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
+from ecgbench.errors import STOPS, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.evaluate import gates, network, protocols
 from ecgbench.evaluate.batches import TOLERANCE, alone_and_together, repeats
 from ecgbench.evaluate.device import choose
@@ -53,11 +54,11 @@ WAIT = 1.0
 """Seconds between two checks whether another run still computes the same job."""
 
 
-def _is_fatal(error: Exception) -> bool:
-    return isinstance(error, FATAL) and not isinstance(error, _LIMITED)
+def _is_fatal(error: BaseException) -> bool:
+    return isinstance(error, (*FATAL, *STOPS)) and not isinstance(error, _LIMITED)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     r"""The message of an exception as one line for a terminal.
 
     >>> reason_of(ValueError("no memory:\n  you asked\tfor \x1b[31mmuch"))
@@ -75,7 +76,8 @@ def work(job: Job, send: Callable[[Event], None]) -> None:
     reporter = Reporter(send)
     with same_directory(), warnings_to(reporter.note), _alone(job, send):
         enter(job)
-        _CellComputation(job, reporter)()
+        with restored("job", job.name):  # the next job may be in this process
+            _CellComputation(job, reporter)()
 
 
 @contextmanager
@@ -214,7 +216,12 @@ class _CellComputation:
     def _demand_same_network(self, evaluation: Evaluation) -> None:
         facts = evaluation.facts(evaluation.contract.policy)
         runs = self.store.path, self.job.folders.shared or self.store.path
-        same_network.demand(evaluation.network, evaluation.contract, facts, runs, keep=True)
+        try:
+            same_network.demand(evaluation.network, evaluation.contract, facts, runs, keep=True)
+        except EcgbenchError:  # what is stored is of the other one
+            for folder in filter(finished, map(self.store.cell_folder, self.plan.cells)):
+                outdate(folder)
+            raise
 
     def _unfinished(self) -> list[Cell]:
         """The cells that are left to do."""
@@ -256,7 +263,7 @@ class _CellComputation:
         what, singly = f"test windows, {policy}", scoring.draw == "window"
         try:
             evaluation.compute(policy, np.concatenate(wanted), what, singly)
-        except Exception as error:
+        except BaseException as error:  # a plug-in may raise SystemExit
             if _is_fatal(error):
                 raise
             # perhaps one lead setting is at fault: each cell computes again what it needs
@@ -279,12 +286,12 @@ class _CellComputation:
         """
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             if _is_fatal(error):
                 raise
             self._fail(cells, error)
 
-    def _fail(self, cells: Sequence[Cell], error: Exception) -> None:
+    def _fail(self, cells: Sequence[Cell], error: BaseException) -> None:
         self.lost.update(cells)
         trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
         outside = not models.ROOM.built_in(self.job.model)

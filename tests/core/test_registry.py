@@ -98,7 +98,14 @@ def test_a_file_of_ones_own_is_suggested_to_who_nearly_spells_it(
         room(house).resolve("zzzz")
 
 
-@pytest.mark.parametrize("text", ["import os\nos._exit(0)\n", "import os\nos.abort()\n"])
+ENDING = {
+    "the process": "import os\nos._exit(0)\n",
+    "by a signal": "import os\nos.abort()\n",
+    "as no Exception": "class Odd(BaseException): ...\nraise Odd\n",
+}
+
+
+@pytest.mark.parametrize("text", ENDING.values(), ids=ENDING)
 def test_a_file_that_ends_the_process_is_refused(text: str, house: Path, tmp_path: Path) -> None:
     here = room(house)
     with pytest.raises(BadSetting, match="cannot be imported"):

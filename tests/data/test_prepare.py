@@ -321,6 +321,7 @@ FAULTS_OF_CODE = [  # part of the plug-in, its code, what is told
     ("index", "raise ValueError('boom')", r"mine.py:5: ValueError: boom"),
     ("index", "return None", r"its index\(\) gives a NoneType"),
     ("index", TABLE + ".assign(record=range(180))", "column record of its index holds 0"),
+    ("index", TABLE + ".assign(patient=None)", "has no patient"),
     (
         "index",
         TABLE + ".assign(x=1).rename(columns={'x': 5})",

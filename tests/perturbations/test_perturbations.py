@@ -174,18 +174,28 @@ def test_what_cannot_be_meant_is_answered_with_an_example(typed: str, named: str
     assert named in str(error.value)
 
 
-@pytest.mark.parametrize("body", ["signal[:, 1:]", "signal * float('nan')", "signal[0]"])
+ODD = [
+    "signal[:, 1:]",
+    "signal * float('nan')",
+    "signal[0]",
+    "signal + 1j",
+    "np.ma.masked_greater(signal, 0)",
+    "signal + np.random.normal(size=signal.shape)",
+]
+
+
+@pytest.mark.parametrize("body", ODD)
 def test_one_of_your_own_that_gives_something_else(
     recording: Recording, tmp_path, body: str
 ) -> None:
     file = tmp_path / f"odd{abs(hash(body)) % 1000}.py"
     file.write_text(
-        "from ecgbench.cards.rooms import PerturbationCard\n"
+        "import numpy as np\nfrom ecgbench.cards.rooms import PerturbationCard\n"
         "CARD = PerturbationCard(title='odd {}', acts_on='leads', level='a factor',\n"
         "    levels=('1',), range=(0.0, 9.0), summary='odd')\n"
         f"def apply(signal, fs, level, random):\n    return {body}\n"
     )
-    with pytest.raises(BadSetting, match="apply"):
+    with pytest.raises(BadSetting, match="odd"):
         perturbations.one(f"{file}@1")(recording)
 
 

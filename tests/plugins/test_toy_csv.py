@@ -3,6 +3,7 @@ numbers.
 """
 
 import csv
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -117,3 +118,21 @@ def test_what_its_author_changes_is_prepared_anew(data: Path, tmp_path: Path) ->
     finally:
         datasets.ROOM.forget()
     assert digests[0] != digests[1]
+
+
+def test_a_recording_that_is_replaced_or_gone_is_read_again(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "data")
+    signals = tmp_path / "data/toy_csv/signals"
+    try:
+        name = datasets.resolve(str(TOY))
+        prepare(name, tmp_path / "data", tmp_path / "prepared")
+        shutil.copy(signals / "R03.csv", signals / "R00.csv")
+        (signals / "R07.csv").unlink()
+        again, fresh = (
+            prepare(name, tmp_path / "data", tmp_path / place) for place in ("prepared", "new")
+        )
+        np.testing.assert_array_equal(again.recording("R00").signal, again.recording("R03").signal)
+        assert list(again.quarantined["record"]) == ["R07"]
+        assert again.digest == fresh.digest
+    finally:
+        datasets.ROOM.forget()

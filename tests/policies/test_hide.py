@@ -235,7 +235,14 @@ def _drops_rows(signal: np.ndarray, measured: np.ndarray, state: object) -> np.n
     return np.where(measured[:, None], signal, 0)[:8]
 
 
-BAD = [_forgets_one, _peeks, _moves_one_sample, _drops_rows]
+def _moves_all_under_a_new_mask(
+    signal: np.ndarray, measured: np.ndarray, state: object
+) -> np.ndarray:
+    measured[:] = False
+    return np.zeros_like(signal)
+
+
+BAD = [_forgets_one, _peeks, _moves_one_sample, _drops_rows, _moves_all_under_a_new_mask]
 
 
 @pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])

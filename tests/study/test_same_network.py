@@ -2,11 +2,13 @@
 head.
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ecgbench.errors import BadSetting
 from ecgbench.prediction.predict import predict
@@ -80,6 +82,92 @@ def test_weights_outside_the_state_dict_are_in_the_key(
     write(kind, tmp_path / "files", kernels(1))
     with pytest.raises(BadSetting, match="weights_file"):
         predict(run, tmp_path / "nowhere", model=str(adapter))
+
+
+FILE = "np.load(Path(__file__).parent / '../beside/weights.npz')['k']"
+COMPUTED = "__import__('importlib').import_module('con' 'stants').K"
+ELSEWHERE = {
+    "a folder beside, at import": f"K = {FILE}\ndef build(weights=None): return Kernels(K)",
+    "a module whose name is computed": f"def build(weights=None): return Kernels({COMPUTED})",
+    "each time it computes": f"""
+class Late(Kernels):
+    def forward(self, signal, measured):
+        self.kept = [torch.as_tensor({FILE})]
+        return super().forward(signal, measured)
+
+def build(weights=None): return Late(0)
+""",
+    "the environment": """
+def build(weights=None):
+    seed = int(__import__('os').environ['SEED'])
+    return Kernels(np.random.default_rng(seed).normal(size=(8, 12, 9)))
+""",
+}
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_what_a_network_reads_elsewhere_makes_its_results_new(
+    kind: str, tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or, where no file says what has changed, the results make room and a run says why."""
+    adapter = tmp_path / "own" / "kernels.py"
+    adapter.parent.mkdir()
+    adapter.write_text(f"{START}\n{ELSEWHERE[kind]}\n")
+    run, values = tmp_path / "run", {}
+    for seed in (1, 2):
+        write("npz", tmp_path / "beside", kernels(seed))
+        code = f"import numpy\nK = numpy.random.default_rng({seed}).normal(size=(8, 12, 9))\n"
+        adapter.with_name("constants.py").write_text(code)
+        monkeypatch.setenv("SEED", str(seed))
+        ended = []
+        for out in (tmp_path / f"fresh{seed}", run):
+            sys.modules.pop("constants", None)  # as in a new process
+            ended.append(typed(out, "--models", str(adapter)))
+        assert ended == [0, kind == "the environment" and seed == 2]
+        values[seed] = [read(out).main["value"].iloc[0] for out in (run, tmp_path / f"fresh{seed}")]
+    assert values[1][0] == values[1][1] != values[2][1]
+    assert np.isnan(values[2][0]) if ended[1] else values[2][0] == values[2][1]
+
+
+REMEMBERED = {
+    "network": ("x.mean(2) * (1 if next(COUNT) < 60 else 2)", "return np.nan_to_num(signal)"),
+    "policy": ("x.mean(2)", "return np.where(np.isnan(signal), next(COUNT), signal)"),
+    "fitted policy": ("x.mean(2)", "state['n'] += 1; return np.nan_to_num(signal)"),
+    "mask": ("x.mean(2)", "measured[:] = False; return 0 * np.nan_to_num(signal)"),
+}
+
+
+@pytest.mark.parametrize("kind", REMEMBERED)
+def test_what_remembers_or_moves_what_it_is_given_has_no_number(
+    kind: str, tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    given, filled = REMEMBERED[kind]
+    count = "import itertools\nimport numpy as np\nCOUNT = itertools.count()\n"
+    network = START.replace("x.mean(2)", given).replace("import numpy as np, ", f"{count}import ")
+    built = "def build(weights=None): return Kernels(np.ones((8, 12, 9)))"
+    learns = "def fit(signals, leads): return {'n': np.zeros(1)}\n" if "fitted" in kind else ""
+    policy = f"{learns}def fill(signal, measured, state=None): {filled}\n"
+    files = {"kernels.py": f"{network}\n{built}\n", "filled.py": f"'A policy.'\n{count}{policy}"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    words = "--models", str(tmp_path / "kernels.py"), "--policy", str(tmp_path / "filled.py")
+    assert typed(tmp_path / "run", *words, "--leads", "I", "--protocol", "probe") == 1
+    assert read(tmp_path / "run").main["value"].isna().all()
+
+
+def test_what_a_network_switches_while_it_computes_ends_with_its_job(
+    tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    built, files = "def build(weights=None): return Kernels(np.ones((8, 12, 9)))", []
+    switch = "        torch.set_default_dtype(torch.float64)\n        x = torch.conv1d"
+    switched = START.replace("        x = torch.conv1d", switch)
+    for name, text in {"first": switched, "next": START}.items():
+        files.append(tmp_path / f"{name}_kernels.py")
+        files[-1].write_text(f"{text}\n{built}\n")
+    typed(tmp_path / "run", "--models", ",".join(map(str, files)))
+    made = read(tmp_path / "run").main.set_index("model")["value"]
+    assert np.isfinite(made["next_kernels"])
+    assert torch.get_default_dtype() == torch.float32
 
 
 DRAWN = {
