@@ -68,7 +68,10 @@ def read(file: Path) -> Sheet:
     first: dict[str, str] = {}
     for name in map(str, table):
         if not name.isprintable() or not name:
-            raise MissingData(f"{file} has a column with values and without a name ({name!r})")
+            raise MissingData(
+                f"{file} has a column with values and without a name ({name!r}); its first line "
+                f"that is not empty must name the columns: take out what stands above it"
+            )
         if plain(name) in first:
             raise MissingData(
                 f"{file} has the columns {first[plain(name)]!r} and {name!r}; rename one"

@@ -32,6 +32,8 @@ from ecgbench.errors import BadRecord, BadSetting
 
 _PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*?)[\s,;\"']*")
 _SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
+_OF_A_COMMA = re.compile(r"[^\d:=,;\t]*\s\d+,\d.*")
+"""`Resolution 4,88 uV`: words and a number, whose comma divides nothing."""
 _IN_KEY = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]|(.*?)[\s_]+(k?hz|ms|us|s|[mun]?v)", re.I)
 
 
@@ -138,8 +140,8 @@ class Head:
             if typed and not known and agree and not any(agree):
                 raise BadRecord(
                     f"{record}: the line {shortened(next(iter(found)), 60)!r} differs from {said}; "
-                    f"if it is on something else, call it what it is (Mains frequency, Display "
-                    f"unit) or take it out"
+                    f"if it is right, write it in English (Sampling rate: 250 Hz; Unit: mV); if "
+                    f"it is on something else, call it what it is (Mains frequency, Display unit)"
                 )
 
     def are_steps(self, units: Sequence[str], options: ReadOptions) -> bool:
@@ -215,7 +217,8 @@ def understood(lines: Sequence[str]) -> Head:
     head = Head()
     for line in lines:
         text = line.strip().strip("\ufeff")
-        parts = re.split(r"[,;]\s*", text) if len(re.findall(r"=|:(?!\d\d)", text)) > 1 else [text]
+        several = len(re.findall(r"=|:(?!\d\d)", text)) > 1
+        parts = re.split(r"(?:;|,(?!\d))\s*", text) if several else [text]
         cells = re.split(r"[,;\t]", text)
         if len(cells) > 3 and not len(cells) % 2 and not any(map(signed, cells[::2])):
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
@@ -227,7 +230,8 @@ def understood(lines: Sequence[str]) -> Head:
 
 def _split(line: str) -> tuple[str, str, str]:
     """Name, value and unit (of the name) of a line."""
-    found = _PAIR.fullmatch(line) or _SPOKEN.fullmatch(line)
+    ways = [_SPOKEN] if _OF_A_COMMA.fullmatch(line) else [_PAIR, _SPOKEN]
+    found = next(filter(None, (way.fullmatch(line) for way in ways)), None)
     name, value = (found[1].strip(), found[2].strip()) if found else ("", "")
     inner = _IN_KEY.fullmatch(name)
     if not inner:

@@ -274,7 +274,7 @@ def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
         name, unit = (found["name"].strip(), found["unit"].strip()) if found else (word, "")
         of_a_signal = signed(name) or _SIGNAL.fullmatch(name)
         unit_of = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
-        known = unit_of and (of_a_signal or not re.search(r"\d$", name))  # 10 uV is a quantity
+        known = unit_of and (of_a_signal or not re.search(r"\b\d+$", name))  # 10 uV: a quantity
         sure = len(words) > 1 or word[-1:] in ")]" or of_a_signal
         names.append(name if known and sure else word)
         units.append(unit if known and sure else "")
