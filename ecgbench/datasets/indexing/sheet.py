@@ -55,8 +55,8 @@ def read(file: Path) -> Sheet:
     for line, cells in lines.items():
         if len(cells) != len(names):
             raise MissingData(
-                f"{file.name}, line {line}: {len(cells)} values for {len(names)} columns; put a "
-                f"value that holds a separator in double quotes"
+                f"{file.name}, line {line}: {len(cells)} values for the {len(names)} columns that "
+                f"its first line names; put a value that holds a separator in double quotes"
             )
     table = pd.DataFrame([*lines.values()], [*lines], names, dtype="str")
     counter = [str(i) for i in range(len(table))]  # the index of pandas

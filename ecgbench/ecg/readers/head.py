@@ -31,6 +31,8 @@ from ecgbench.ecg.readers.notation import (
 from ecgbench.errors import BadRecord, BadSetting
 
 _PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*?)[\s,;\"']*")
+_CELL_OF_UNIT = re.compile(r"^([^,;\t]+[,;\t]\s*[\d.]+)\s*[,;\t]\s*([^\W\d][^,;\t]*)[,;\t\s]*$")
+"""`Sampling rate,500,Hz`."""
 _SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
 _OF_A_COMMA = re.compile(r"[^\d:=,;\t]*\s\d+,\d.*")
 """`Resolution 4,88 uV`: words and a number, whose comma divides nothing."""
@@ -216,7 +218,7 @@ def understood(lines: Sequence[str]) -> Head:
     """The content of the lines before the numbers, without those that name columns."""
     head = Head()
     for line in lines:
-        text = line.strip().strip("\ufeff")
+        text = _CELL_OF_UNIT.sub(r"\1 \2", line.strip().strip("\ufeff"))
         several = len(re.findall(r"=|:(?!\d\d)", text)) > 1
         parts = re.split(r"(?:;|,(?!\d))\s*", text) if several else [text]
         cells = re.split(r"[,;\t]", text)
@@ -258,6 +260,7 @@ def _take(line: str, head: Head) -> None:
     name, value, unit = _split(line)
     where = f"the line {shortened(line, 40)!r}"
     words = {*re.findall(r"[^\W\d_]+", plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))}
+    words |= _OTHER & {*re.findall(r"[a-z]+", unit.lower())}  # rate (original)
     if (
         words & _LEAD
         and words <= _LEAD | _NAMES

@@ -258,7 +258,9 @@ def _states(line: str, words: list[str]) -> bool:
         unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
         if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):
             return True
-    named = any(map(signed, _split_units(words)[0])) or any(map(_of_a_multiple, words))
+    names, units = _split_units(words)
+    named = any(map(signed, names)) or any(map(_of_a_multiple, words))
+    named |= len(words) == 2 and all(units)  # Ch1 (mV),Ch2 (mV)
     if len(words) > 2 or named or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))
