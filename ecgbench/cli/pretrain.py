@@ -231,9 +231,11 @@ def ablate(
       ecgbench ablate stage2 --data DIR --set lr=3e-5,1e-4,3e-4 --out runs/stage2
     """
     from ecgbench.evaluate.device import choose
+    from ecgbench.evaluate.gates import GateError
     from ecgbench.pretrain import ablate as ablating
     from ecgbench.pretrain import estimate, studies
     from ecgbench.pretrain import recipe as recipes
+    from ecgbench.pretrain.ablation import CELLS
     from ecgbench.study.progress import display
 
     study = studies.get(name)
@@ -267,5 +269,10 @@ def ablate(
     progress = display()
     session = _session(out, device, progress)
     found = ablating.assembled(budget, folders, progress)
-    ablating.run(study, budget, found, session, cells)
+    try:
+        ablating.run(study, budget, found, session, cells)
+    except GateError:  # of some cells; the others have their tables
+        if (out / CELLS).is_file():
+            _report(out)
+        raise
     _report(out)

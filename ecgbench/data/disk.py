@@ -5,7 +5,7 @@ published files.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
+from ecgbench.core.text import size
 from ecgbench.data.copy import ABOUT, Copy, Progress, opened
 from ecgbench.data.reading import checked_row
 from ecgbench.data.source import LAYOUT, Source, rows, where
@@ -99,6 +100,17 @@ def free_bytes(folder: Path) -> int:
     """Free bytes on the disk of a folder that may not exist yet."""
     there = next(f for f in (folder, *folder.absolute().parents) if f.is_dir())
     return shutil.disk_usage(there).free
+
+
+def lacking(needed: Mapping[Path, int]) -> Iterator[str]:
+    """A line for each folder with too few free bytes."""
+    for folder, count in needed.items():
+        if count > (free := free_bytes(folder)):
+            yield (
+                f"too little disk: {folder} has {size(free)} free and needs {size(count)}; "
+                f"ecgbench data prune frees what can be made again; --prepared and --out name "
+                f"other places"
+            )
 
 
 def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, int]:

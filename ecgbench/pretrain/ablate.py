@@ -244,18 +244,29 @@ class _Making:
 
     def __call__(self, cells: Sequence[Cell]) -> None:
         self.work = self._claim()
-        rates = {cell.name: self._rates(cell) for cell in cells}
+        rates = dict[str, tuple[float, float]]()
         total, failed = len(self.budget.numbers) * len(cells), list[GateError]()
+
+        def fails(what: str, error: GateError) -> None:  # the other cells are as they would be
+            self.session.progress.note(f"{what}: {error}")
+            failed.append(error)
+
+        for cell in cells:
+            try:
+                rates[cell.name] = self._rates(cell)
+            except GateError as error:
+                fails(cell.name, error)
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
             for seed in self.budget.numbers:
                 for cell in cells:
+                    if cell.name not in rates:
+                        continue
                     own = rates[cell.name]
                     wanted = training(self.study, self.budget, cell, seed=seed, rates=own)
                     try:
                         kept = self._made(wanted)
-                    except GateError as error:  # the other cells are as they would be
-                        self.session.progress.note(f"{wanted.title}: {error}")
-                        failed.append(error)
+                    except GateError as error:
+                        fails(wanted.title, error)
                         continue
                     lr = own[self.study.stage - 1]
                     line = {"training": kept.training, "probe": cell.probe, "lr": lr}
@@ -344,11 +355,19 @@ class _Making:
         return shared, self._best(cell.name, lambda rate: at(shared, rate), cell.probe)
 
     def _best(self, name: str, of: Callable[[float], Training], kind: probes.Kind) -> float:
-        """The rate with the best score; all of them are kept in RATES."""
-        last = str(self.budget.steps)
-        scores = {
-            rate: self._made(of(rate)).found(kind)["scores"][last] for rate in self.budget.rates
-        }
+        """The rate with the best score, of those at which training does not fail; their scores are
+        kept in RATES.
+        """
+        last, scores = str(self.budget.steps), dict[float, float]()
+        failed: GateError | None = None
+        for rate in self.budget.rates:
+            try:
+                scores[rate] = self._made(of(rate)).found(kind)["scores"][last]
+            except GateError as error:
+                self.session.progress.note(f"{name} lr {rate:g}: {error}")
+                failed = error
+        if failed and not scores:
+            raise failed
         self._enter(RATES, name, {f"{rate:g}": score for rate, score in scores.items()})
         return max(scores, key=lambda rate: scores[rate])
 

@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import datasets, models
+from ecgbench.cards.model import InputContract
 from ecgbench.cards.plan import Folders
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration, size
 from ecgbench.data.counts import count
-from ecgbench.data.disk import free_bytes
+from ecgbench.data.disk import bytes_of, lacking
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
@@ -44,8 +45,6 @@ STEPS, SMALL = 2, 8
 """Steps of a stage in small, and its recordings on a CPU: one batch, of at least as many segments
 as a codebook has codes. On a GPU they are the recipe's batch, without which it would idle.
 """
-SECONDS = 10
-"""Length of a recording, as the paper's corpora mostly have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +66,18 @@ def rates(recipe: Recipe, device: str) -> Rates:
     short: dict[str, Any] = {"steps": STEPS, "warmup": 0, "probe_every": STEPS, "batch": records}
     stages = tuple(replace(stage, **short) for stage in recipe.stages)
     small = replace(recipe, stages=stages, elbow=((), ()))
+    noise = _noise(models.ROOM.card(recipe.model).contracts[0], records)
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
+        out, unheard = Path(folder), lambda stage: lambda report: None
         session = Session(
             out=out,
             device=device,
             name=device,
             progress=SILENT,
-            listener=lambda stage: lambda report: None,
+            listener=unheard,
             alarm=False,  # noise teaches nothing
         )
-        found = run(small, _noise(recipe, records), session)
+        found = run(small, noise, session)
         steps = [pd.read_csv(path)["seconds"].min() for path in sorted(out.glob(f"*/{curve.FILE}"))]
         network = (out / ENCODER).stat().st_size
     probes = [c["seconds"] for stage in found["stages"].values() for c in stage["checkpoints"]]
@@ -91,22 +91,18 @@ def rates(recipe: Recipe, device: str) -> Rates:
     )
 
 
-def _noise(recipe: Recipe, records: int) -> Data:
-    contract = models.ROOM.card(recipe.model).contracts[0]
-    noise = np.clip(noise_of(contract.samples), -1, 1)
-    names = [str(i) for i in range(records)]
+def _noise(contract: InputContract, records: int) -> Data:
+    """As many recordings of noise, to train on and for a probe."""
+    noise, names = np.clip(noise_of(contract.samples), -1, 1), [str(i) for i in range(records)]
     corpus = Corpus(
         LeakCheck({"noise": names}, {}),
         dict.fromkeys((Name("noise", n) for n in names), contract.samples),
         lambda name: np.roll(noise, int(name.record), axis=1),
         contract,
     )
-    half = Half(
-        records=names,
-        patients=names,
-        signal=np.stack([noise] * records),
-        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
-    )
+    target = np.eye(2, dtype=np.int8)[np.arange(records) % 2]
+    signal = np.stack([noise] * records)
+    half = Half(records=names, patients=names, signal=signal, target=target)
     development = Development(task="noise", learn=half, check=half)
     return Data(corpus=corpus, development=development, prepared={}, left_out={})
 
@@ -154,47 +150,36 @@ def lines(recipe: Recipe, folders: Folders, device: str) -> Iterator[str]:
     except BadSetting as error:
         missing.append(str(error))
         device = "cpu"
-    here = counts(recipe, folders)
+    here, stages = counts(recipe, folders), recipe.stages
     each = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
     yield f"recordings  {here.records:,} to train on; of them {', '.join(each)}"
     yield f"passes      {recipe.passes(here.records)}"
-    seconds, needed = _cost(recipe, folders, here, device)
+    of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
+    probes = sum(-(-stage.steps // stage.probe_every) for stage in stages)
+    windows = here.learn + here.check + min(recipe.windows, here.learn)
+    steps = [stage.steps * stage.records(here.records) for stage in stages]
+    seconds, prepared = {"filtering": 0.0}, 0
+    for name, (source, train) in here.corpora.items():
+        card = datasets.get(name).CARD
+        raw = noise_of(round(card.fs * card.seconds))
+        seconds["filtering"] += train * seconds_of(
+            partial(preprocess.view, raw, card.fs, contract.preparation)
+        )
+        packed = TYPE.itemsize * len(LEADS) * round(card.seconds * contract.fs)
+        prepared += train * packed + (bytes_of(card, train) if source != "prepared" else 0)
+    seconds["codebooks"] = here.records * sum(of.codebooks)
+    seconds["training"] = sum(rate * count for rate, count in zip(of.training, steps))
+    seconds["probes"] = probes * windows * of.probe
+    # a checkpoint holds the network and the two averages of Adam
+    needed = {folders.out: of.network * (probes + 2 * 3 + 1)}
+    needed[where(folders.prepared, folders.data)] = prepared
     spent = ", ".join(f"{what} {duration(s)}" for what, s in seconds.items())
     yield f"time        about {duration(sum(seconds.values()))} on {device}: {spent}"
     yield "disk        " + ", ".join(f"{size(n)} in {path}" for path, n in needed.items())
-    for path, n in needed.items():
-        if n > (free := free_bytes(path)):
-            missing.append(f"disk: {path} has {size(free)} free and needs {size(n)}")
+    missing += lacking(needed)
     yield f"{counted(len(missing), 'thing')} missing:" if missing else "nothing is missing"
     yield from (f"  {text}" for text in missing)
     yield f"next: {command().replace(' --dry-run', '')}"
-
-
-def _cost(
-    recipe: Recipe, folders: Folders, here: Counts, device: str
-) -> tuple[dict[str, float], dict[Path, int]]:
-    """Seconds by what is done, bytes by folder."""
-    of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
-    records, windows = here.records, here.learn + here.check + min(recipe.windows, here.learn)
-    probes = sum(-(-stage.steps // stage.probe_every) for stage in recipe.stages)
-    unread = records - sum(train for source, train in here.corpora.values() if source == "prepared")
-    card = datasets.get(next(iter(here.corpora))).CARD
-    noise = noise_of(round(SECONDS * card.fs))
-    filtering = partial(preprocess.view, noise, card.fs, contract.preparation)
-    filtering()  # the first one takes longer
-    filtered = seconds_of(filtering)
-    steps = [stage.steps * stage.records(records) for stage in recipe.stages]
-    seconds = {
-        "filtering": records * filtered,
-        "codebooks": records * sum(of.codebooks),
-        "training": sum(rate * count for rate, count in zip(of.training, steps)),
-        "probes": probes * windows * of.probe,
-    }
-    packed = TYPE.itemsize * records * contract.fs
-    prepared = round(len(LEADS) * SECONDS * (2 * unread * card.fs + packed))
-    # a checkpoint holds the network and the two averages of Adam
-    kept = of.network * (probes + 2 * 3 + 1)
-    return seconds, {folders.out: kept, where(folders.prepared, folders.data): prepared}
 
 
 def study_lines(
@@ -203,18 +188,15 @@ def study_lines(
     """Cells of an ablation with their parameters and time, and the time of all; nothing is written.
     BadSetting: a recipe whose data no loader reads; MissingData.
     """
-    recipe, seeds = budget.recipe, len(budget.numbers)
-    here = counts(recipe, folders)
-    records = min(here.records, budget.records or here.records)
-    here = replace(here, check=min(here.check, budget.records or here.check))
-    batch = min(recipe.stages[0].batch, records)
+    recipe, here = budget.recipe, counts(budget.recipe, folders)
+    most = budget.records or here.records
+    records, batch = min(here.records, most), min(recipe.stages[0].batch, here.records, most)
+    here = replace(here, check=min(here.check, most))
     yield f"{study.name}: {study.summary}"
     yield (
-        f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {budget.steps:,} steps of "
-        f"{batch:,} of {records:,} recordings"
+        f"{counted(len(cells), 'cell')}, {counted(len(budget.numbers), 'seed')}, "
+        f"{budget.steps:,} steps of {batch:,} of {records:,} recordings"
     )
-    sizes = {c.name: _parameters(c, recipe) for c in (*cells, study.cell(study.reference))}
-    compared, wide = sizes[study.reference][1], max(len(cell.name) for cell in cells)
     known: dict[Any, Rates] = {}
 
     def rates_of(recipe: Recipe) -> Rates:
@@ -229,12 +211,13 @@ def study_lines(
         trained = budget.steps * batch * of.training[wanted.stage - 1]
         return trained + len(budget.measured) * probed
 
-    made: dict[str, Training] = {}
+    made, wide = dict[str, Training](), max(len(cell.name) for cell in cells)
+    compared = _parameters(study.cell(study.reference), recipe)[1]
     for cell in cells:
         every = trainings(study, budget, cell)
         own = [t for k, t in every.items() if t.stage == study.stage and k not in made]
         made |= every
-        parameters, behind = sizes[cell.name]
+        parameters, behind = _parameters(cell, recipe)
         yield (
             f"  {cell.name:{wide}} {parameters:10,} parameters, {behind:10,} behind the embedder "
             f"({100 * (behind / compared - 1):+5.1f} % of {study.reference}), "
@@ -260,11 +243,13 @@ def _probing(kind: Kind, budget: Budget, of: Rates, here: Counts) -> float:
     """Seconds of one probe. One that learns the vectors of the leads makes features of twelve leads
     anew in every epoch, where a step of training has half as many on average.
     """
-    once = of.probe * (here.learn + here.check)
-    if kind == "readings":
-        # each of twelve leads alone, and among eleven that are absent
-        return once + of.probe * here.check * (1 + len(LEADS))
-    if kind == "lead":
-        shown = len(LEADS) / ((1 + len(LEADS)) / 2)
-        return once + budget.epochs * (here.learn + here.check) * of.training[0] * shown
-    return once
+    windows, shown = here.learn + here.check, len(LEADS) / ((1 + len(LEADS)) / 2)
+    return (
+        of.probe * windows
+        + {
+            "frozen": 0.0,
+            "lead": budget.epochs * windows * of.training[0] * shown,
+            # each of twelve leads alone, and among eleven that are absent
+            "readings": of.probe * here.check * (1 + len(LEADS)),
+        }[kind]
+    )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ecgbench import published
 from ecgbench import reports as r
-from ecgbench.cards.cell import RANDOM
+from ecgbench.cards.cell import RANDOM, RELEASED
 from ecgbench.core.text import counted, quoted, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
@@ -162,7 +162,7 @@ def _differs(study: Run, row: r.Row, theirs: Printed, other: Source) -> list[str
     data = next((d for d in study.datasets if task and d.name == task.dataset), None)
     model = next((model for model in study.models if model.name == row["model"]), None)
     weights, undefined = model.weights_source if model else {}, row["n_undefined"]
-    other_file = row["weights"] not in (RANDOM, "released") and not weights.get("file")
+    other_file = row["weights"] not in (RANDOM, RELEASED) and not weights.get("file")
     known: Known = [
         *(_of_data(data) if data else []),
         (task and task.counted is False, "labels not counted on the complete release"),

@@ -1,23 +1,21 @@
 """Estimate of a study before it runs: `ecgbench run --dry-run`. Nothing is written.
 
-Cells are counted. Their time is that of one record, computed by the code of a run, times the number
-of records, and of reading the files where they are not prepared; fitting a head and scoring are
-not included.
+The time of a model on a dataset is that of one record of noise, filtered and encoded by the code of
+a run at the leads of the missing cells, times the number of records; and of reading the files where
+they are not prepared.
 """
 
-import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ecgbench import datasets, models
-from ecgbench.cards.cell import Cell, Fit
+from ecgbench import datasets
+from ecgbench.cards.cell import Cell
+from ecgbench.cards.model import InputContract
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.keys import grouped
 from ecgbench.core.parallel import cores
@@ -25,253 +23,202 @@ from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
 from ecgbench.data.counts import DOWNLOADED, count, in_words
-from ecgbench.data.prepare import FEW, MOST, changed, find
+from ecgbench.data.prepare import FEW, MOST
 from ecgbench.data.reading import checked_row
-from ecgbench.data.select import SPLITS, Selection
-from ecgbench.data.source import Source, where
-from ecgbench.data.source import rows as rows_of
+from ecgbench.data.select import SPLITS
+from ecgbench.data.source import Source, rows, where
 from ecgbench.ecg import preprocess
+from ecgbench.ecg.draw import bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, WriteError
-from ecgbench.evaluate import network, protocols, rows
+from ecgbench.errors import BadWeights, EcgbenchError, WriteError
+from ecgbench.evaluate import network, protocols
+from ecgbench.evaluate.batches import SLOTS, serves
 from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.study.differences import differences
-from ecgbench.study.store import Store
-from ecgbench.study.stored import CELL, document_of
+from ecgbench.study.finished import as_now
 from ecgbench.study.work import reason_of
-from ecgbench.weights.chosen import of as weights_by
 
+STARTING = 4.0
+"""Seconds of a run besides its records: imports, checks and the heads of a small study."""
 CELL_BYTES = 30_000
 """Bytes of a cell besides its arrays: names of records, JSON."""
 TRIED = 4
-"""Sets of leads that a record is encoded with, and about how many records are read."""
+"""Records that are read, and sets of leads that are encoded."""
+CALLS = 3
+"""Of what is timed."""
+STEP = 3
+"""A window forwards and backwards takes as long as so many that are encoded."""
 
 
-@dataclass(kw_only=True)
-class Stretch:
-    """One model on one dataset: the missing cells, and what they take."""
+@dataclass(frozen=True)
+class Cost:
+    """What the missing cells of one model on one dataset take."""
 
-    model: str
-    dataset: str
-    cells: list[Cell]
-    training: float = 0.0
-    """Seconds, including the features of training records."""
-    evaluation: float = 0.0
+    seconds: float = 0.0
     run: int = 0
     """Bytes in the run folder."""
-    views: dict[str, int] = field(default_factory=dict)
-    """Kind of view -> bytes next to the prepared copy."""
+    views: int = 0
+    """Bytes next to the prepared copy."""
+    preparation: str = ""
+    """Models of the same one share their views."""
     skipped: int = 0
     """Cells whose leads the model cannot read."""
     failed: str = ""
-    """Why there is no estimate of time."""
+    """Why there is no estimate."""
 
 
 def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     """The study, its datasets, its models, and the total. BadWeights where weights do not fit."""
-    plan, tasks, store = plan_of(request), datasets.tasks(), Store(folders.out)
-    there = {cell.identity for cell in _as_now(plan, store, folders)}
+    plan, tasks = plan_of(request), datasets.tasks()
+    there = {cell.identity for cell in as_now(plan, folders)}
     missing = [c for c in plan.cells if c.identity not in there]
-    groups = grouped(missing, lambda c: (c.fit.model, tasks[c.task][0]))
-    parts = [Stretch(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
-    sizes = {
+    of_each = grouped(missing, lambda c: (c.fit.model, tasks[c.task][0]))
+    counts = {
         name: count(name, folders.data, folders.prepared, plan.limit, plan.division)
-        for name in dict.fromkeys(p.dataset for p in parts)
+        for name in dict.fromkeys(name for _, name in of_each)
     }
-    for part in parts:
-        try:
-            _Trial(plan, part, device).fill(sizes[part.dataset][1])
-        except (BadWeights, WriteError):
-            raise
-        except Exception as error:  # a network may raise anything; the run says which cells fail
-            if not isinstance(error, EcgbenchError):  # those say all in one line
-                traceback.print_exc()
-            part.failed = reason_of(error)
+    costs = {key: _cost(plan, own, counts[key[1]][1], device) for key, own in of_each.items()}
     fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
     done = len(plan.cells) - len(missing)
     yield f"{counted(len(plan.cells), 'cell')} of {fits}, {done} of them finished in {folders.out}"
-    if not parts:
+    if not missing:
         yield "nothing is left to compute"
         return
-    for name, counts in sizes.items():
-        yield from _dataset(plan, name, folders, *counts)
-    yield from _table(parts)
-    yield from _disk(parts, folders, sizes)
-    read = 0.0
-    for name, (of, records) in sizes.items():
-        if of == DOWNLOADED:
-            whole, lost = _reading(name, folders, plan.fix, records)
-            read += whole
-            yield from lost
-    seconds = read + sum(p.training + p.evaluation for p in parts)
-    less = " without what failed" if any(p.failed for p in parts) else ""
-    read_too = f", {duration(read)} of it to read the files" if read else ""
+    seconds, views = STARTING + sum(c.seconds for c in costs.values()), dict[tuple[str, str], int]()
+    for name, (source, records) in counts.items():
+        yield in_words(name, records, plan.division, source)
+        if source == "prepared":
+            yield from (f"  {text}" for text in differences(plan, name, folders))
+        else:
+            views[name, ""] = disk.bytes_of(datasets.get(name).CARD, sum(records.values()))
+        if source == DOWNLOADED:
+            spent, unusable = _reading(name, folders, plan.fix, sum(records.values()))
+            seconds += spent
+            yield from unusable
+    table = [("model", "data", "cells", "fits", "time", "disk")]
+    for (model, name), cost in costs.items():
+        cells, took = of_each[model, name], "" if cost.failed else duration(cost.seconds)
+        numbers = str(len(cells)), str(len({c.fit for c in cells})), took, size(cost.run)
+        table.append((model, name, *numbers))
+        views[name, cost.preparation] = cost.views
+    yield from aligned(table, right=range(2, 6))
+    failed = [(*key, cost.failed) for key, cost in costs.items() if cost.failed]
+    yield from (f"{model} on {name}: it fails: {why}" for model, name, why in failed)
+    if skipped := sum(cost.skipped for cost in costs.values()):
+        why = "the model cannot read these leads under this policy"
+        yield f"{counted(skipped, 'cell')} will be skipped: {why}"
+    home, run = where(folders.prepared, folders.data), sum(cost.run for cost in costs.values())
+    needed = {folders.out: run, home: sum(views.values())}
+    kept = f"up to {size(needed[home])} for prepared signals in {home}"
+    yield f"disk: {size(run)} in {folders.out}, {kept}"
+    yield from disk.lacking(needed)
     yield (
-        f"time: about {duration(seconds)} on {device}{read_too}{less}: one record of each model "
-        f"times the records, without fitting, scoring and the report; nothing was computed"
+        f"time: about {duration(seconds)} on {device}{' without what failed' if failed else ''}: "
+        f"one record of each model times the records, without scoring and the report; nothing was "
+        f"computed"
     )
 
 
-def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
-    """The finished cells whose recordings, labels, model and file of weights are as they are now.
-    Of released data that are not prepared all count, since those do not change.
-    """
-    tasks, networks = datasets.tasks(), store.facts("models")
-    of = {(fit.model, fit.weights): _code_and_file(fit) for fit in plan.fits}
-    for name, cells in grouped(plan.cells, lambda c: tasks[c.task][0]).items():
-        there = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
-        done = []
-        for cell, folder in there:
-            document = document_of(folder, CELL)
-            if _stored_code_and_file(document, networks) == of[cell.fit.model, cell.fit.weights]:
-                done.append((cell, document))
-        try:
-            copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
-            if copy.card.any_leads and changed(copy):
-                continue
-        except (MissingData, BadRecord):
-            yield from (cell for cell, _ in done if not datasets.get(name).CARD.any_leads)
-            continue
-        chosen = Selection(copy, plan.limit, plan.exclude)
-        crossed = chosen.crossed(list(dict.fromkeys(cell.fit.fold for cell, _ in done)))
-        now: dict[tuple[str, str], tuple[str, str]] = {}
-        for cell, document in done:
-            which, own = (cell.fit.fold, cell.task), crossed[cell.fit.fold]
-            if which not in now:
-                now[which] = own.signals, own.labelled(tasks[cell.task][2].columns)
-            known = document["key_facts"]
-            if (known.get("data"), known.get("records")) == now[which]:
-                yield cell
-
-
-def _code_and_file(fit: Fit) -> tuple[str | None, str | None]:
-    """sha256 of the files of a model from outside, and of the file of its weights, if any; of
-    weights that are not here the run says what is wrong.
-    """
-    source, file = None, None
-    with suppress(EcgbenchError):
-        source = models.ROOM.source_hash(fit.model)
-        file = weights_by(fit.model, fit.weights).settled().origin()["sha256"]
-    return source, file
-
-
-def _stored_code_and_file(
-    document: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]
-) -> tuple[str | None, str | None]:
-    """The same of a stored cell; networks: facts of the models of its run."""
-    facts, network = document.get("key_facts", {}), networks.get(str(document.get("model")), {})
-    return facts.get("source"), network.get("weights_source", {}).get("sha256")
-
-
-def _reading(
-    name: str, folders: Folders, fix: bool, records: dict[str, int]
-) -> tuple[float, list[str]]:
+def _reading(name: str, folders: Folders, fix: bool, records: int) -> tuple[float, list[str]]:
     """Seconds to read and check so many records, by those of a few, and why these cannot be used,
     where none of them can.
     """
     source = Source.of(name, folders.data, folders.prepared, fix)
-    few = source.index.iloc[:: max(1, len(source.index) // TRIED)]
+    few = [*rows(source.index.iloc[:: max(1, len(source.index) // TRIED)])]
     began = time.perf_counter()
-    why = [str(checked_row(source, row)[0]["reason"]) for row in rows_of(few)]
-    each, whole = (time.perf_counter() - began) / max(1, len(few)), sum(records.values())
-    lost = [f"none of {len(why)} records of {name} that were tried can be used: {why[0]}"]
-    seconds = each * whole / (min(MOST, cores()) if whole > FEW else 1)
+    why = [str(checked_row(source, row)[0]["reason"]) for row in few]
+    each = (time.perf_counter() - began) / max(1, len(few))
+    lost = [f"none of {len(why)} records of {name} that were tried can be used: {''.join(why[:1])}"]
+    seconds = each * records / (min(MOST, cores()) if records > FEW else 1)
     return seconds, lost if why and all(why) else []
 
 
-class _Trial:
-    """One record through one model."""
+def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: str) -> Cost:
+    """Of cells of one model on one dataset, with so many records in each split."""
+    try:
+        fit, precision = cells[0].fit, protocols.of_the_encoder(plan.training)
+        net = network.build(fit.model, fit.weights, device, precision)
+        contract = net.card.contract(fit.contract)
+        reads = [c for c in cells if c.policy != NATIVE or _native(net, contract, c)]
+        skipped = len(cells) - len(reads)
+        if not reads or not all(records.get(split) for split in SPLITS):
+            return Cost(skipped=skipped)
+        return replace(_cost_of(net, contract, plan, reads, records), skipped=skipped)
+    except (BadWeights, WriteError):
+        raise
+    except Exception as error:  # a network may raise anything; the run says which cells fail
+        if not isinstance(error, EcgbenchError):  # those say all in one line
+            traceback.print_exc()
+        return Cost(failed=reason_of(error))
 
-    def __init__(self, plan: Plan, part: Stretch, device: str) -> None:
-        self.plan, self.part, self.training = plan, part, plan.training
-        fit, precision = part.cells[0].fit, protocols.of_the_encoder(plan.training)
-        self.net = network.build(part.model, fit.weights, device, precision)
-        self.contract = self.net.card.contract(fit.contract)
-        card = datasets.get(part.dataset).CARD
-        raw = noise_of(round(card.fs * card.seconds))
-        filtered = partial(preprocess.view, raw, card.fs, self.contract.preparation)
-        self.view, self.filtering = filtered(), seconds_of(filtered)
-        self.warm = False
-        """Whether the network has had its first pass."""
-        self.filled: dict[str, float] = {}
-        """Policy that fills missing leads -> seconds of a window, whichever leads it has."""
-        self.windows = self.contract.windows(self.view.shape[1])
-        self.record = [(0, "record", self.windows, ALL.bits)]
-        self.every = rows.complete(self.record)
 
-    def fill(self, records: dict[str, int]) -> None:
-        """Time and disk of the part, with so many records in each split."""
-        part, dim = self.part, self.net.card.dim
-        frozen = protocols.is_frozen(self.training.protocol)
-        cells = [c for c in part.cells if self._reads(c)]
-        part.skipped = len(part.cells) - len(cells)
-        if not cells or not self.windows or not all(records.get(s) for s in SPLITS):
-            return
-        fits = list(dict.fromkeys(c.fit for c in cells))
-        fitted_to = ("train", "val") if protocols.learns(self.training.protocol) else ("val",)
-        test, trained = records["test"], sum(records[split] for split in fitted_to)
-        if frozen and (folds := len({fit.fold for fit in fits})) > 1:
-            # a frozen encoder meets each record once, whichever fold tests it
-            test, trained = test * folds, trained + test
-        works = [
-            (policy, np.unique(np.concatenate([self._work(c) for c in own])))
-            for (_, policy), own in grouped(cells, lambda c: (frozen or c.fit, c.policy)).items()
-        ]
-        part.evaluation = self.filtering * sum(records.values())
-        part.evaluation += test * sum(self._encoding(*work) for work in works)
-        windows = test * sum(len(work) for _, work in works)
-        if frozen:
-            fitted = trained * self._training_windows()
-            for policy, _ in {(f.policy or self.contract.policy, f.shown) for f in fits}:
-                part.training += self._encoding(policy, self.every) / self.windows * fitted
-                windows += fitted
-        else:  # a window forwards and backwards takes as long as three that are encoded
-            one = self._encoding(self.contract.policy, self.every)
-            epoch = records["train"] * 3 * one / self.windows + records["val"] * one
-            part.training = len(fits) * self.training.epochs * epoch
-        labels = len(datasets.tasks()[cells[0].task][2].labels)
-        part.run = len(cells) * (records["test"] * (9 * labels + 4 * dim) + CELL_BYTES)
-        weights = sum(t.nbytes for t in self.net.module.state_dict().values())
-        part.run += (4 * dim + 8) * windows if frozen else len(fits) * weights
-        part.views = {str(self.contract.preparation): sum(records.values()) * self.view.nbytes}
+def _native(net: Network, contract: InputContract, cell: Cell) -> bool:
+    """Whether a network reads the leads of a cell, and needs no others."""
+    return net.card.native and not contract.refuses(LeadSubset.from_bits(_leads(cell)))
 
-    def _work(self, cell: Cell) -> np.ndarray:
-        """Rows of the record that a cell needs."""
-        return rows.measured(cell.setting, self.record, self.plan.scoring.draw)
 
-    def _reads(self, cell: Cell) -> bool:
-        """Whether the model can read the leads of a cell."""
-        if cell.policy != NATIVE or not self.net.card.native:
-            return cell.policy != NATIVE
-        masks = np.unique(rows.decode(self._work(cell))[2]).tolist()
-        return not any(self.contract.refuses(LeadSubset.from_bits(m)) for m in masks)
+def _cost_of(
+    net: Network,
+    contract: InputContract,
+    plan: Plan,
+    cells: Sequence[Cell],
+    records: dict[str, int],
+) -> Cost:
+    """Of cells that the network reads."""
+    training, fits, every = plan.training, {c.fit for c in cells}, sum(records.values())
+    dataset, _, task = datasets.tasks()[cells[0].task]
+    card, dim = datasets.get(dataset).CARD, net.card.dim
+    noise = noise_of(round(card.fs * card.seconds))
+    filtered = partial(preprocess.view, noise, card.fs, contract.preparation)
+    windows, kept = contract.windows(filtered().shape[1]), filtered().nbytes
+    # a frozen encoder meets each record once, whichever fold tests it and whichever fit asks
+    frozen = protocols.is_frozen(training.protocol)
+    folds = len({fit.fold for fit in fits}) if frozen else 1
+    asked = grouped(cells, lambda c: (frozen or c.fit, c.policy))
+    sets = [(policy, {_leads(c) for c in own}) for (_, policy), own in asked.items()]
+    test, one = folds * records["test"] * windows, _seconds(net, contract, contract.policy)
+    seconds = every * seconds_of(filtered) + test * sum(
+        len(own) * (_seconds(net, contract, policy, own) if policy == NATIVE else one)
+        for policy, own in sets
+    )
+    run = len(cells) * (records["test"] * (9 * len(task.labels) + 4 * dim) + CELL_BYTES)
+    if frozen:
+        learnt = records["train"] * protocols.learns(training.protocol) + records["val"]
+        learnt += records["test"] * (folds > 1)
+        shown = training.epochs if protocols.uses(training.protocol, "epochs") else LEAD_DRAWS
+        learnt *= shown if training.leads == "random" else windows
+        learnt *= len({(fit.policy, fit.shown) for fit in fits})
+        seconds += learnt * one
+        run += (4 * dim + 8) * (learnt + test * sum(len(own) for _, own in sets))
+    else:
+        step = STEP if net.card.parameters else 1
+        epoch = step * records["train"] + windows * records["val"]
+        seconds += len(fits) * training.epochs * epoch * one
+        run += len(fits) * sum(t.nbytes for t in net.module.state_dict().values())
+    return Cost(seconds, run, every * kept, str(contract.preparation))
 
-    def _encoding(self, name: str, work: np.ndarray) -> float:
-        """Seconds of one record under a policy, by those of its first few sets of leads."""
-        if name in self.filled:
-            return self.filled[name] * len(work)
-        _, window, mask = rows.decode(work)
-        sets = {int(m): window[mask == m] for m in np.unique(mask)}
-        policy, singly = Policy.of(name, lambda: [self.view]), self.plan.scoring.draw == "window"
-        encoder = Encoder(self.net.encoder, self.contract, policy, singly, self.net.card.dim)
-        if not encoder.shares_embeddings:
-            sets = dict(itertools.islice(sets.items(), TRIED if name == NATIVE else 1))
-        if not self.warm:  # the first pass takes longer
-            encoder(self.view, {mask: windows[:1] for mask, windows in [*sets.items()][:1]})
-            self.warm = True
-        each = seconds_of(lambda: encoder(self.view, sets)) / sum(map(len, sets.values()))
-        if not encoder.shares_embeddings and name != NATIVE:
-            self.filled[name] = each
-        return each * len(work)
 
-    def _training_windows(self) -> int:
-        """Windows of a training record that a head is fitted to."""
-        if self.training.leads != "random":
-            return self.windows
-        drawn = protocols.uses(self.training.protocol, "epochs")
-        return self.training.epochs if drawn else LEAD_DRAWS
+def _leads(cell: Cell) -> int:
+    """Bit mask of leads such as a cell measures."""
+    return int(bits(cell.setting, "record", 1)[0])
+
+
+def _seconds(
+    net: Network, contract: InputContract, policy: str, masks: Collection[int] = (ALL.bits,)
+) -> float:
+    """Of a window under a policy, by those of a few sets of leads, or of all where an encoder does
+    part of its work for all of them at once.
+    """
+    batch = SLOTS if serves(net.device) else 1
+    window = noise_of(batch * contract.samples)
+    filling = Policy.of(policy, lambda: [window])
+    encoder = Encoder(net.encoder, contract, filling, dim=net.card.dim)
+    few = 1 if encoder.shares_embeddings else max(1, len(masks) // TRIED)
+    wanted = dict.fromkeys(sorted(masks)[::few], np.arange(batch))
+    return seconds_of(lambda: encoder(window, wanted)) / (len(wanted) * batch)
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
@@ -280,48 +227,12 @@ def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds of a call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def _dataset(
-    plan: Plan, name: str, folders: Folders, source: str, sizes: dict[str, int]
-) -> Iterator[str]:
-    """Its records, and what its test records can show where their labels are known."""
-    yield in_words(name, sizes, plan.division, source)
-    if source == "prepared":
-        yield from (f"  {text}" for text in differences(plan, name, folders))
-
-
-def _table(parts: Sequence[Stretch]) -> Iterator[str]:
-    rows = [("model", "data", "cells", "fits", "training", "evaluation", "disk")]
-    for p in parts:
-        counts = str(len(p.cells)), str(len({c.fit for c in p.cells}))
-        times = duration(p.training), duration(p.evaluation), size(p.run)
-        rows.append((p.model, p.dataset, *counts, *(("", "", "-") if p.failed else times)))
-    yield from aligned(rows, right=range(2, 7))
-    yield from (f"{p.model} on {p.dataset}: it fails: {p.failed}" for p in parts if p.failed)
-    if skipped := sum(p.skipped for p in parts):
-        why = "the model cannot read these leads under this policy"
-        yield f"{counted(skipped, 'cell')} will be skipped: {why}"
-
-
-def _disk(
-    parts: Sequence[Stretch], folders: Folders, sizes: dict[str, tuple[str, dict[str, int]]]
-) -> Iterator[str]:
-    views = {(p.dataset, key): n for p in parts for key, n in p.views.items()}
-    copies = {
-        name: disk.bytes_of(datasets.get(name).CARD, sum(records.values()))
-        for name, (source, records) in sizes.items()
-        if source != "prepared"
-    }
-    home = where(folders.prepared, folders.data)
-    run, cached = sum(p.run for p in parts), sum(views.values()) + sum(copies.values())
-    yield f"disk: {size(run)} in {folders.out}, up to {size(cached)} for prepared signals in {home}"
-    if cached > (free := disk.free_bytes(home)):
-        yield (
-            f"too little disk: {home} has {size(free)} free; ecgbench data prune frees what can "
-            f"be made again; --prepared DIR names another place"
-        )
+    """Seconds of a call: the fewest of a few, since the first takes longer and the machine may do
+    other work meanwhile.
+    """
+    spent = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - began)
+    return min(spent)

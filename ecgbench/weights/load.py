@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
 
+from ecgbench.cards.cell import RANDOM
 from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.core.text import counted
@@ -60,7 +61,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     `network` is as before.
     """
     chosen = ModelWeights.of(card, weights)
-    if chosen.kind == released.RANDOM:
+    if chosen.kind == RANDOM:
         return
     found = chosen.located()
     if isinstance(found, Weights):

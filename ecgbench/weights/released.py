@@ -16,6 +16,7 @@ from typing import Any
 
 import platformdirs
 
+from ecgbench.cards.cell import RELEASED
 from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.core.registry import folder_name, plain
 from ecgbench.core.text import shortened
@@ -25,7 +26,6 @@ from ecgbench.weights import shipped
 
 CACHE = "ECGBENCH_WEIGHTS"
 """Environment variable that moves the cache folder."""
-RELEASED, RANDOM = "released", "random"
 DOWNLOAD = "download"
 """Folder of a model's folder that holds its download until that is converted."""
 Json = dict[str, Any]

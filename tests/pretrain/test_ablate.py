@@ -166,6 +166,16 @@ def test_a_cell_that_fails_does_not_stop_the_others(
     assert tables(tmp_path / "study", tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
+def test_a_learning_rate_at_which_training_fails_is_not_chosen(tmp_path: Path) -> None:
+    made(tmp_path, rates=(1e30, 1e-3), seeds=1)
+    found = ablation.read(tmp_path)
+    assert {*map(tuple, found.rates.values())} == {("0.001",)}
+    assert {cell.name: [*cell.scores] for cell in found.cells.values()} == {"gat": [0], "gin": [0]}
+    with pytest.raises(GateError):
+        made(tmp_path / "none", rates=(1e30, 1e31), seeds=1)
+    assert not (tmp_path / "none" / ablation.CELLS).exists()
+
+
 def test_cells_that_differ_in_the_probe_share_a_training(tmp_path: Path) -> None:
     both = study(cell("lead*", shape=ENCODED), cell("lead", probe="lead", shape=ENCODED))
     whole, cut = tmp_path / "whole", tmp_path / "cut"

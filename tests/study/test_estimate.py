@@ -109,4 +109,4 @@ def test_a_model_that_fails_costs_its_own_line(told: Told, tmp_path: Path) -> No
     models_here = f"{TINY},{tmp_path / 'fails.py'}"
     printed = told("--dry-run", "--limit", "60", "--models", models_here)
     assert "it fails: ValueError: no" in printed
-    assert " without what failed: one record" in printed
+    assert " without what failed: " in printed

@@ -13,6 +13,7 @@ import numpy as np
 
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
+from ecgbench.ecg.readers.head import STEPS
 from ecgbench.ecg.readers.notation import ReadOptions, voltage
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -34,7 +35,11 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     if len(found := {signal.sampling_frequency for signal in signals}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))
         raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
-    units = [_text(signal.physical_dimension) for signal in signals]
+    # steps of a converter state no unit of voltage
+    units = [
+        "" if STEPS.fullmatch(unit) else unit
+        for unit in (_text(signal.physical_dimension) for signal in signals)
+    ]
     scales = [
         voltage(unit, record) if unit else options.scale(None, path, record) for unit in units
     ]

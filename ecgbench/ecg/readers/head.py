@@ -74,7 +74,9 @@ _OF_RATE = re.compile(
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_FEWER = re.compile(r"decimat|down-?sampl|sub-?sampl|every \w+ sample")
+_FEWER = re.compile(
+    r"decimat|down-?sampl|sub-?sampl|every \w+ sample|\bskip|\bstride\b|\bthin|export step"
+)
 _SIGN = re.compile(r"polarit|\bsign\b")
 _TURNED = re.compile(r"invert|upside|revers|negat|-\s*1")
 _NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*")

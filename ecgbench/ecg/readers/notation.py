@@ -228,7 +228,7 @@ def per_mv(unit: str) -> float | None:
     (1.0, 1000.0, 1000.0, 204.91803278688525, None)
     """
     plain = unit.strip().lower().replace("µ", "u").replace("μ", "u")
-    found = _UNIT.fullmatch(re.sub(r"(milli|micro|nano|)volts?$", _short, plain))
+    found = _UNIT.fullmatch(re.sub(r"(milli|micro|nano|)vol(?:ts?)?$", _short, plain))
     size = _MILLIVOLTS.get(found["unit"]) if found else None
     steps = float(found["steps"] or 1) if found else 0.0
     return 1 / (steps * size) if size and steps else None

@@ -8,7 +8,7 @@ import pytest
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord
+from ecgbench.errors import BadRecord, BadSetting
 from tests.ecg.readers.hospital_files import RATE, edf
 
 STEPS = np.random.default_rng(5).integers(-900, 900, 10 * RATE)
@@ -94,6 +94,15 @@ def test_signals_that_are_no_leads_may_have_rates_and_units_of_their_own(tmp_pat
         read(edf(tmp_path / "r", [other, STEPS], ["I", "II"], rates=[10, RATE]))
     with pytest.raises(BadRecord, match="not a unit"):
         read(edf(tmp_path / "r", [STEPS], ["II"], units="mmHg"))
+
+
+def test_a_unit_may_be_cut_to_eight_letters_and_a_step_is_asked_for(tmp_path: Path) -> None:
+    for unit, scale in {"millivol": 1.0, "microvol": 1000.0}.items():
+        is_right(edf(tmp_path / "r", [STEPS], ["II"], units=unit), scale)
+    path = edf(tmp_path / "r", [STEPS], ["II"], units="bits")
+    with pytest.raises(BadSetting, match="--unit"):
+        read(path)
+    np.testing.assert_allclose(read(path, unit="2uV").signal[0], STEPS / 500, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["EDF+C", "EDF+D", "BDF+C", "BDF+D"])

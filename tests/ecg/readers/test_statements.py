@@ -129,6 +129,8 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
         f"changed, {head}": (f"Sample Rate: 500\n{head}", None, wanted)
         for head, wanted in (
             ("Decimation: 2", "line 'Decimation: 2'"),
+            ("Export step: 2", "line 'Export step: 2'"),
+            ("Skip,3", "line 'Skip,3'"),
             ("Polarity,inverted", "upside down"),
             ("Signal inverted: yes", "upside down"),
             ("Downsampled by 4", "may be fewer"),
