@@ -34,8 +34,10 @@ _PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*
 _CELL_OF_UNIT = re.compile(r"^([^,;\t]+[,;\t]\s*[\d.]+)\s*[,;\t]\s*([^\W\d][^,;\t]*)[,;\t\s]*$")
 """`Sampling rate,500,Hz`."""
 _SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
-_OF_A_COMMA = re.compile(r"[^\d:=,;\t]*\s\d+,\d.*")
-"""`Resolution 4,88 uV`: words and a number, whose comma divides nothing."""
+_OF_A_COMMA = re.compile(
+    r"[^\d:=,;\t]*\s\d+(,\d|(\.\d+)?\s*[,;\t]\s*[mun\u00b5\u03bc]?v\b).*", re.IGNORECASE
+)
+"""`Resolution 4,88 uV`, `Scale 2.5,uV`: words and a number, and no name before the comma."""
 _IN_KEY = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]|(.*?)[\s_]+(k?hz|ms|us|s|[mun]?v)", re.I)
 
 
@@ -224,7 +226,9 @@ def understood(lines: Sequence[str]) -> Head:
         several = len(re.findall(r"=|:(?!\d\d)", text)) > 1
         parts = re.split(r"(?:;|,(?!\d))\s*", text) if several else [text]
         cells = re.split(r"[,;\t]", text)
-        if len(cells) > 3 and not len(cells) % 2 and not any(map(signed, cells[::2])):
+        keys = [cell for cell in cells[::2] if cell.strip()]
+        named = all(re.match(r"\W*[^\W\d]", key) and not signed(key) for key in keys)
+        if len(cells) > 3 and not len(cells) % 2 and named:
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
         for part in parts:
             _take(part.strip(), head)
