@@ -59,6 +59,7 @@ _OTHER = _set(
 )
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
+_AS_UNIT = (_UNIT | _WITH) - {"per"}
 _STEPS = _set("resolution lsb step stepsize quantization quantisation")
 _ZERO = _set("zero baseline offset adczero zerolevel")
 _OF_ZERO = _ZERO | _set("adc digital dc level value of the converter signal ecg ekg in")
@@ -290,7 +291,7 @@ def _take(line: str, head: Head) -> None:
         head.others.append(line)
     elif hz := _rate(words, value, unit):
         head.rates.append((where, hz))
-    elif words & _UNIT and words <= _UNIT | _WITH and (scale := _bare(value) or _bare(unit)):
+    elif words & _UNIT and words <= _AS_UNIT and (scale := _bare(value) or _bare(unit)):
         head.units.append((where, scale))
     elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(value):
         head.raw = head.raw or line
