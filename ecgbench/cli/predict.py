@@ -77,11 +77,11 @@ def predict(
     if pairs and labels is None:
         raise BadSetting("--map belongs to --labels, the table that it speaks of")
     wanted = external.mapping(pairs)
-    known = [labels] if labels else []  # it may lie among the recordings
-    make = partial(made.predict, run, records, **chosen, **how)
-    table = _write(make, to, overwrite, known)
-    if labels is not None:
-        found = external.scored(table, labels, wanted)
+    known = None if labels is None else external.labelled(labels, wanted)
+    beside = [labels] if labels else []  # it may lie among the recordings
+    table = _write(partial(made.predict, run, records, **chosen, **how), to, overwrite, beside)
+    if known:
+        found = external.scored(table, known, wanted)
         scores = to.with_name(f"{to.stem}.scores.csv")
         put(scores, found.to_csv(index=False, lineterminator="\n"))
         typer.echo("\n".join([*external.lines(found), f"{scores}: the scores"]))

@@ -222,7 +222,9 @@ class Room(Generic[P]):
                 return known if known in self._installed else self.resolve(known)
         if path := own_file(name):
             return self._enter(path)
+        data = "".join(f", or of a {suffix} file such as card.toml" for suffix in self.as_data)
         hint = f"Or give the path of a .py file that defines {self._needs} (or put it in ./{OWN}/)"
+        hint += data
         # a variant, or a file of whatever kind in OWN, is meant only by who nearly spells it
         quiet = [*self.variants(), *(path.stem for path in Path(OWN).glob("[!_]*.py"))]
         meant = difflib.get_close_matches(name.lower(), quiet, cutoff=0.8)

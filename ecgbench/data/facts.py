@@ -111,7 +111,7 @@ def lines(known: dict[str, Any]) -> Iterator[str]:
         paper = f", the paper has {task['paper']}" if other else ""
         how = {None: "", True: ", counted", False: ", vocabulary, not counted"}[task["counted"]]
         yield (
-            f"  {name}: {task['labels']} labels ({task['rule']}{how}{paper}); 0 means "
+            f"  {name}: {counted(task['labels'], 'label')} ({task['rule']}{how}{paper}); 0 means "
             f"{task['absent']}"
         )
         for split, labels in task["one_valued"].items():

@@ -34,7 +34,7 @@ from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.predict import defined, prediction_table
-from ecgbench.evaluate.rows import Record, positions, windows_of
+from ecgbench.evaluate.rows import MOST, Record, positions, windows_of
 from ecgbench.perturbations import PERTURBED, Perturbation
 from ecgbench.policies.hide import NATIVE, Policy, sees
 
@@ -139,7 +139,7 @@ class Evaluation:
 
     @cached_property
     def records(self) -> dict[str, list[Record]]:
-        """Per split, the records that hold a window, and a lead that the network reads."""
+        """Per split, the records of 1 to MOST windows, with a lead that the network reads."""
         by_split: dict[str, list[Record]] = {}
         seen = LeadSubset.of(*self.contract.leads).bits
         for split in SPLITS:
@@ -148,7 +148,7 @@ class Evaluation:
                 Record(int(p), str(r), self.contract.windows(self.view.length(str(r))), int(has))
                 for p, r, has in zip(own.index, own["record"], own["available"])
             )
-            by_split[split] = [r for r in counted if r.windows > 0 and r.available & seen]
+            by_split[split] = [r for r in counted if 0 < r.windows <= MOST and r.available & seen]
             if own.empty:
                 named = quoted(datasets.ROOM.argument(self.selection.prepared.name))
                 raise BadSetting(
@@ -158,7 +158,7 @@ class Evaluation:
             if not by_split[split]:
                 under = f" under {self.change.removeprefix(PERTURBED)}" if self.change else ""
                 raise BadSetting(
-                    f"{self.name}{under}: no {split} record is as long as one window of "
+                    f"{self.name}{under}: no {split} record has one to {MOST:,} windows of "
                     f"{self.contract.seconds} s, with a lead of {'+'.join(self.contract.leads)}"
                 )
         return by_split
@@ -169,9 +169,7 @@ class Evaluation:
 
     @property
     def excluded(self) -> int:
-        """Number of records shorter than one window, or without a lead that the network reads; they
-        are left out.
-        """
+        """Number of records that `records` leaves out."""
         return len(self.selection.index) - sum(len(r) for r in self.records.values())
 
     @property

@@ -12,10 +12,11 @@ import numpy as np
 
 from ecgbench.ecg.draw import Draw, LeadSetting, bits
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.errors import BadSetting
 
 _WINDOW, _BITS = 12, 12
 """Bits reserved for the window (4096 of them) and for the leads (12)."""
+MOST = 1 << _WINDOW
+"""Windows of a record, at most."""
 
 
 class Record(NamedTuple):
@@ -40,12 +41,9 @@ class Needed(NamedTuple):
 
 
 def encode(position: int, windows: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """(n,) int64 row codes of one record; BadSetting beyond 4096 windows."""
-    if len(windows) and windows.max() >= 1 << _WINDOW:
-        raise BadSetting(
-            f"a record of {int(windows.max()) + 1} windows: at most {1 << _WINDOW} are read; cut "
-            f"it into shorter records"
-        )
+    """(n,) int64 row codes of one record; ValueError beyond MOST windows."""
+    if len(windows) and windows.max() >= MOST:
+        raise ValueError(f"window {windows.max()} of a record, where {MOST} have a place")
     return (
         (np.int64(position) << (_WINDOW + _BITS))
         | (windows.astype(np.int64) << _BITS)

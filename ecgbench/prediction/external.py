@@ -4,8 +4,8 @@ Nothing of the tested recordings is seen: heads, and the thresholds of flags, ar
 The one exception says so: the intercept is the shift that would make the probabilities right here.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import pandas as pd
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.imported import labels as tables
 from ecgbench.data.imported import matching
-from ecgbench.datasets import own
 from ecgbench.errors import BadSetting
 from ecgbench.results.by_label import LEAST
 from ecgbench.stats import calibration, operating
@@ -32,7 +31,6 @@ COLUMNS = [
     *("slope", "slope_low", "slope_high", "prevalence", "mean_probability"),
     *("records", "with_it", "patients", "note"),
 ]
-_OF_AN_IMPORT = re.compile("--(?!map)[a-z-]+")
 UNDECIDED = "no threshold in the run for these leads"
 Values = dict[str, Any]
 
@@ -52,33 +50,42 @@ def mapping(text: str | None) -> dict[str, str]:
     return {one: other.strip() for one, (_, _, other) in zip(named, pairs)}
 
 
-def scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> pd.DataFrame:
-    """COLUMNS, a row for each label of the run that the table has, under its own name or as `pairs`
-    say. predicted: of `predict.predict`. BadSetting in one line where table and recordings or
-    labels do not meet.
+def labelled(file: Path, pairs: Mapping[str, str]) -> tables.Labels:
+    """The table of labels in a file. BadSetting in one line where it is none, or has no label that
+    `pairs` name.
     """
-    try:
-        return _scored(predicted, labels, pairs)
-    except BadSetting as error:
-        if not (option := _OF_AN_IMPORT.search(str(error))):
-            raise
+    with _options_of_an_import():
+        known = tables.checked(file)
+    if absent := [other for other in pairs.values() if other not in known.labels]:
         raise BadSetting(
-            f"{error} ({option[0]} is of `ecgbench data import`, whose {own.TABLE} can stand here)"
-        ) from None
+            f"--map: {file.name} has no label {absent[0]!r}; it has {enumerated(known.labels)}"
+        )
+    return known
 
 
-def _scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> pd.DataFrame:
-    known = tables.checked(labels)
+@contextmanager
+def _options_of_an_import() -> Iterator[None]:
+    """A BadSetting that advises an option of `ecgbench data import` says how to use it here."""
+    try:
+        yield
+    except BadSetting as error:
+        how = " (an option of ecgbench data import: import the recordings, then give --records "
+        how += "NAME/card.toml --labels NAME/records.csv)"
+        raise BadSetting(f"{error}{how if ' --' in str(error) else ''}") from None
+
+
+def scored(predicted: pd.DataFrame, known: tables.Labels, pairs: Mapping[str, str]) -> pd.DataFrame:
+    """COLUMNS, a row for each label of the run that the table has, under its own name or as `pairs`
+    say. predicted: of `predict.predict`; known: of `labelled`. BadSetting in one line where table
+    and recordings or labels do not meet.
+    """
+    labels = known.file
     columns = map(str, predicted)
     names = [c.removeprefix("probability:") for c in columns if c.startswith("probability:")]
     if lost := [label for label in pairs if label not in names]:
         there = shortened(enumerated(names), 200)
         raise BadSetting(f"--map {lost[0]}={pairs[lost[0]]}: the run predicts {there}")
     wanted = {n: pairs.get(n, n) for n in names if pairs.get(n, n) in known.labels}
-    if absent := [other for other in pairs.values() if other not in known.labels]:
-        raise BadSetting(
-            f"--map: {labels.name} has no label {absent[0]!r}; it has {enumerated(known.labels)}"
-        )
     if not wanted:
         raise BadSetting(
             f"{labels.name} has {enumerated(known.labels)}, and the run predicts "
@@ -87,7 +94,8 @@ def _scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> 
         )
     table = known.table
     lines = [f"{labels.name}, line {line}" for line in table.index]
-    files = matching.matched(table["record"].tolist(), lines, predicted["file"].tolist(), True)
+    with _options_of_an_import():
+        files = matching.matched(table["record"].tolist(), lines, predicted["file"].tolist(), True)
     found = predicted.set_index("file").reindex(files)
     usable = (found["reason"] == "").to_numpy()
     whose = table["patient"] if known.patients_known else table["record"]

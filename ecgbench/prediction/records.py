@@ -26,7 +26,7 @@ from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
-from ecgbench.evaluate import rows
+from ecgbench.evaluate.rows import MOST
 from ecgbench.policies.hide import sees
 from ecgbench.study.progress import SILENT, Display
 
@@ -55,6 +55,10 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
     contract = encoder.contract
     if not sees(contract, leads.mask, encoder.policy):
         raise BadRecord(f"the model sees nothing of {leads}")
+    if (count := contract.windows(int(recording.seconds * contract.fs))) > MOST:
+        raise BadRecord(
+            f"a record of {count:,} windows: at most {MOST:,} are read; cut it into shorter files"
+        )
     try:
         signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
     except ValueError as error:
@@ -71,7 +75,6 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
         raise BadRecord(
             f"{recording.seconds:.3g} s: shorter than a window of {contract.seconds:g} s"
         )
-    rows.encode(0, windows, windows)  # no more than a run reads
     with models.ROOM.calling(model):
         return encoder(seen, {leads.bits: windows})[leads.bits]
 

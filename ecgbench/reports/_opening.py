@@ -23,10 +23,11 @@ from ecgbench.reports._text import points, signed_bracket, sure
 from ecgbench.reports.labels import full_names
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.reports.robustness import title_of
+from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.robustness import robustness
 from ecgbench.results.study import FULL, Run, by_auroc
-from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, verdicts
+from ecgbench.results.verdicts import ABOVE, BELOW, LEAST_EACH, MACRO, TOO_FEW, verdicts
 
 MOST = 5
 """Diagnoses that have a line; the others are counted."""
@@ -194,7 +195,8 @@ def _doubt(row: Row) -> str:
     if row["chance"] == ABOVE or row["low"] is None:
         return ""
     if row["chance"] == TOO_FEW:
-        return f"Too few {row['counted']} to tell whether that is better than a coin."
+        why = f"fewer than {LEAST_PATIENTS}, or than {LEAST_EACH} with or without it"
+        return f"Too few {row['counted']} for a verdict ({why})."
     half = points((row["high"] - row["low"]) / 2, 0)
     return f"{UNSURE} (±{half} points)."
 

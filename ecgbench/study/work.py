@@ -294,11 +294,6 @@ class _CellComputation:
     def _fail(self, cells: Sequence[Cell], error: BaseException) -> None:
         self.lost.update(cells)
         trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
-        outside = not models.ROOM.built_in(self.job.model)
-        for cell in cells:
-            folder = self.store.folder(cell)
-            if folder and outside and cell not in self.requests:
-                outdate(folder)  # nothing says that it is of this model; by its key it comes back
         without = [c for c in cells if self.store.folder(c) is None]
         for cell in without:
             self.store.give_reason(cell, "failed", reason_of(error), trace)

@@ -114,7 +114,9 @@ def run(here: Here, study: Path) -> Path:
     return study / "kinds"
 
 
-def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
+def test_recordings_of_all_kinds(
+    here: Here, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that cannot be used costs itself, and is told by its reason."""
     folder, base = tmp_path / "new", twelve(7, 500, 10)
     write(folder / "base.csv", base, LEADS)
@@ -154,6 +156,9 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
         assert np.isnan(value[record])
     assert set(got["leads"]) == {"I", ""}
     assert "research use only" in made.attrs["notes"]
+    monkeypatch.setattr("ecgbench.prediction.records.MOST", 119)
+    some = ecgbench.predict(run, folder, model=str(TINY), policy="zero", leads="I")
+    assert "of 120 windows" in some.set_index("record")["reason"]["long"]
     # without --leads: all that each has, of which some stand in no cell of the run
     whole = ecgbench.predict(run, folder / "a", model=str(TINY), policy="zero").iloc[0]
     assert whole["leads"] == "+".join(LEADS)

@@ -14,7 +14,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
-from ecgbench.errors import BadSetting, LeakError
+from ecgbench.errors import LeakError
 from ecgbench.evaluate import features, rows
 from ecgbench.evaluate.encode import Encoder, demand_finite
 from ecgbench.evaluate.features import FeatureCache
@@ -90,7 +90,7 @@ def test_rows_come_back() -> None:
         assert (p == position).all()
         assert (w == every).all()
         assert (m == every).all()
-    with pytest.raises(BadSetting, match="a record of 4097 windows"):
+    with pytest.raises(ValueError, match="window 4096"):
         rows.encode(0, np.array([4096]), np.array([1]))
 
 

@@ -201,3 +201,16 @@ def test_a_correction_after_which_nothing_can_be_scored_is_refused(folder: Path)
     with pytest.raises(BadSetting, match=r"no label has records .*; another folder"):
         bring(order(folder))
     assert table(folder).equals(was)
+
+
+def test_what_was_typed_of_the_table_stays(folder: Path) -> None:
+    file = folder / "labels.csv"
+    lines = file.read_text().split()
+    rows = [re.sub(r"^(\w+),(\w+),", r"\1,\2_1,", line) for line in lines[1:]]
+    file.write_text("\n".join([lines[0], *rows, rows[0].replace("A0,P0_1", "gone,P0_2")]) + "\n")
+    bring(order(folder, patients="(.*?)(?:_.)?", partial=True, columns=("af",)))
+    assert same(order(folder))
+    change(file, ("A3,P1_1,0", "A3,P1_1,1"))
+    made = bring(order(folder))
+    assert made.labelled.labels == ("af",)
+    assert set(made.table["patient"]) == {f"P{i}" for i in range(15)}

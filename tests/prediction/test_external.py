@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.errors import BadSetting
-from ecgbench.prediction.external import lines, mapping, scored
+from ecgbench.prediction.external import labelled, lines, mapping, scored
 
 N = 120
 
@@ -47,7 +47,7 @@ def table(predicted: pd.DataFrame, tmp_path: Path) -> Path:
 def test_every_number_is_that_of_another_implementation(
     predicted: pd.DataFrame, table: Path
 ) -> None:
-    found = scored(predicted, table, {"AFIB": "A"})
+    found = scored(predicted, labelled(table, {}), {"AFIB": "A"})
     (row,) = found.to_dict("records")
     there = predicted["reason"] == ""
     has = (pd.read_csv(table)["label"] == "A").to_numpy()[there]
@@ -71,7 +71,7 @@ def test_every_number_is_that_of_another_implementation(
 
 
 def test_a_label_without_a_threshold_has_no_decisions(predicted: pd.DataFrame, table: Path) -> None:
-    (row,) = scored(predicted, table, {"PVC": "N"}).to_dict("records")
+    (row,) = scored(predicted, labelled(table, {}), {"PVC": "N"}).to_dict("records")
     assert np.isfinite(row["auroc"])
     assert np.isnan(row["sensitivity"])
     assert "threshold" in row["note"]
@@ -84,7 +84,7 @@ def test_labels_that_do_not_meet_are_asked_about(
     predicted: pd.DataFrame, table: Path, pairs: dict[str, str], named: str
 ) -> None:
     with pytest.raises(BadSetting) as error:
-        scored(predicted, table, pairs)
+        scored(predicted, labelled(table, pairs), pairs)
     assert named in str(error.value)
 
 
@@ -92,14 +92,10 @@ def test_advice_is_of_a_command_that_has_the_option(
     predicted: pd.DataFrame, tmp_path: Path
 ) -> None:
     table = tmp_path / "words.csv"
-    rows = {"record": predicted["record"], "rhythm": ["AF", "SR"] * (N // 2)}
-    for one, option in (
-        ({}, "--positive"),
-        ({"record": [f"x{i}" for i in range(N)], "label": ["AFIB", "no"] * (N // 2)}, "--partial"),
-    ):
-        pd.DataFrame(rows | one).to_csv(table, index=False)
-        with pytest.raises(BadSetting, match=f"{option}.*ecgbench data import"):
-            scored(predicted, table, {})
+    rows = {"record": [f"x{i}" for i in range(N)], "label": ["AFIB", "no"] * (N // 2)}
+    pd.DataFrame(rows).to_csv(table, index=False)
+    with pytest.raises(BadSetting, match="--partial.*ecgbench data import"):
+        scored(predicted, labelled(table, {}), {})
 
 
 def test_what_is_no_pair() -> None:
@@ -107,3 +103,9 @@ def test_what_is_no_pair() -> None:
     for text in ("AFIB", "=A", "AFIB=", "AFIB=A,AFIB=B"):
         with pytest.raises(BadSetting):
             mapping(text)
+
+
+def test_a_table_that_an_import_would_ask_about_says_where(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("record,af\na,ja\nb,nein\n")
+    with pytest.raises(BadSetting, match=r"--positive ja.*data import.*--labels NAME/records.csv"):
+        labelled(tmp_path / "new.csv", {})

@@ -15,7 +15,8 @@ from ecgbench.evaluate.evaluation import Evaluation
     [
         (["train", "val"], 1, "", "x on y: its test split is empty; ecgbench data facts y counts"),
         (["val", "test"], 1, "", "x on y: its train split is empty; "),
-        (["train", "val", "test"], 0, "", "y: no train record is as long as one window of 60 s"),
+        (["train", "val", "test"], 4097, "", "x on y: no train record"),
+        (["train", "val", "test"], 0, "", "y: no train record has one to 4,096 windows of 60 s"),
         (["train", "val", "test"], 0, "perturb half@1", "x on y under half@1: no "),
     ],
 )

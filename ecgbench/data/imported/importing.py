@@ -27,6 +27,8 @@ AS_BEFORE = f"as they were in {own.TABLE}"
 FEW_PATIENTS = 1000
 """With fewer patients a run tests each of them once, by cross-validation: a tenth of them, the
 last fold alone, would give intervals too wide for a verdict."""
+OF_A_TABLE = ("columns", "positive", "patients", "split", "partial", "match_zeros")
+"""Fields of an order that say how a table of labels is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +70,16 @@ class Order:
         """The same with what is not typed from an earlier card."""
         typed = {name: value for name, value in vars(self.options).items() if value}
         known = card.options if card else ReadOptions()
-        return replace(self, options=replace(known, **typed))
+        before = card.typed if card else {}
+        own = {n: before[n] for n in OF_A_TABLE if before.get(n) and not getattr(self, n)}
+        if "columns" in own:
+            own["columns"] = tuple(own["columns"])
+        return replace(self, options=replace(known, **typed), **own)
 
     @property
     def typed(self) -> dict[str, Any]:
         """What was typed of the table of labels, but for what is as usual."""
-        names = ("columns", "positive", "patients", "split", "partial", "match_zeros")
-        said = {name: value for name in names if (value := getattr(self, name))}
+        said = {name: value for name in OF_A_TABLE if (value := getattr(self, name))}
         return {"labels": str(self.labels), **said}
 
     def fingerprint(self) -> str:

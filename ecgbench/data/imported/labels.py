@@ -209,13 +209,15 @@ def _labels(
 def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[str]) -> None:
     """BadSetting where there is no label, or one with the name of another column."""
     if not found:
-        advice = f"--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns"
+        advice = "--label-columns NAME takes the words of a column"
+        advice += f" ({', '.join(others)})" if others else ""
         for name in others:  # of two words one may mean 1
             cells = sheet.rows[name] if name in sheet.rows else pd.Series(dtype=str)
-            if len(words := {plain(cell): cell for cell in cells if cell}) == 2:
+            words = {plain(cell): cell for cell in cells if cell}
+            if len(words) == 2 and None in people.sexes(name, [*words]):
                 first = min(words.items(), key=lambda word: bool(_ABSENT.fullmatch(word[0])))[1]
                 line = next(line for line, cell in cells.items() if plain(cell) == plain(first))
-                advice = f"{name!r} says {first!r} ({sheet.at(line)}): if that means 1, "
+                advice += f"; {name!r} says {first!r} ({sheet.at(line)}): if that means 1, "
                 advice += f"--positive {shlex.quote(first)}"
                 break
         raise BadSetting(

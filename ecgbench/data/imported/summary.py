@@ -92,7 +92,7 @@ def _signals(made: Imported) -> Iterator[str]:
     rates = Counter(map(float, usable["fs"]))
     each = [f"{fs:g} Hz" + (f" ({n:,})" if len(rates) > 1 else "") for fs, n in rates.most_common()]
     low, middle, high = (
-        f"{q:.4g}" for q in np.quantile(usable["seconds"].astype(float), (0, 0.5, 1))
+        f"{q:,.5g}" for q in np.quantile(usable["seconds"].astype(float), (0, 0.5, 1))
     )
     span = low if low == high else f"{low} to {high} s, median {middle}"
     yield f"  rate: {', '.join(each)}; length: {span} s"

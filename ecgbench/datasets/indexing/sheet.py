@@ -55,8 +55,8 @@ def read(file: Path) -> Sheet:
     for line, cells in lines.items():
         if len(cells) != len(names):
             raise MissingData(
-                f"{file.name}, line {line}: {len(cells)} values for {len(names)} columns; put a "
-                f"value that holds a separator in double quotes"
+                f"{file.name}, line {line}: {len(cells)} values for the {len(names)} columns that "
+                f"its first line names; put a value that holds a separator in double quotes"
             )
     table = pd.DataFrame([*lines.values()], [*lines], names, dtype="str")
     counter = [str(i) for i in range(len(table))]  # the index of pandas
@@ -68,7 +68,10 @@ def read(file: Path) -> Sheet:
     first: dict[str, str] = {}
     for name in map(str, table):
         if not name.isprintable() or not name:
-            raise MissingData(f"{file} has a column with values and without a name ({name!r})")
+            raise MissingData(
+                f"{file} has a column with values and without a name ({name!r}); its first line "
+                f"that is not empty must name the columns: take out what stands above it"
+            )
         if plain(name) in first:
             raise MissingData(
                 f"{file} has the columns {first[plain(name)]!r} and {name!r}; rename one"

@@ -51,7 +51,7 @@ def leads_of(names: Sequence[str], record: str, notes: Notes) -> list[int]:
     if not rows:
         raise BadRecord(
             f"{record}: none of its signals is a standard lead: "
-            f"{', '.join(map(repr, names)) or 'there are none'}"
+            f"{', '.join(map(repr, names)) or 'there are none'}; if one is: --signals NAME=I"
         )
     return rows
 

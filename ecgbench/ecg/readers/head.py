@@ -31,7 +31,13 @@ from ecgbench.ecg.readers.notation import (
 from ecgbench.errors import BadRecord, BadSetting
 
 _PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*?)[\s,;\"']*")
+_CELL_OF_UNIT = re.compile(r"^([^,;\t]+[,;\t]\s*[\d.]+)\s*[,;\t]\s*([^\W\d][^,;\t]*)[,;\t\s]*$")
+"""`Sampling rate,500,Hz`."""
 _SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
+_OF_A_COMMA = re.compile(
+    r"[^\d:=,;\t]*\s\d+(,\d|(\.\d+)?\s*[,;\t]\s*[mun\u00b5\u03bc]?v\b).*", re.IGNORECASE
+)
+"""`Resolution 4,88 uV`, `Scale 2.5,uV`: words and a number, and no name before the comma."""
 _IN_KEY = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]|(.*?)[\s_]+(k?hz|ms|us|s|[mun]?v)", re.I)
 
 
@@ -53,6 +59,7 @@ _OTHER = _set(
 )
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
+_AS_UNIT = (_UNIT | _WITH) - {"per"}
 _STEPS = _set("resolution lsb step stepsize quantization quantisation")
 _ZERO = _set("zero baseline offset adczero zerolevel")
 _OF_ZERO = _ZERO | _set("adc digital dc level value of the converter signal ecg ekg in")
@@ -140,8 +147,8 @@ class Head:
             if typed and not known and agree and not any(agree):
                 raise BadRecord(
                     f"{record}: the line {shortened(next(iter(found)), 60)!r} differs from {said}; "
-                    f"if it is on something else, call it what it is (Mains frequency, Display "
-                    f"unit) or take it out"
+                    f"if it is right, write it in English (Sampling rate: 250 Hz; Unit: mV); if "
+                    f"it is on something else, call it what it is (Mains frequency, Display unit)"
                 )
 
     def are_steps(self, units: Sequence[str], options: ReadOptions) -> bool:
@@ -216,10 +223,13 @@ def understood(lines: Sequence[str]) -> Head:
     """The content of the lines before the numbers, without those that name columns."""
     head = Head()
     for line in lines:
-        text = line.strip().strip("\ufeff")
-        parts = re.split(r"[,;]\s*", text) if len(re.findall(r"=|:(?!\d\d)", text)) > 1 else [text]
+        text = _CELL_OF_UNIT.sub(r"\1 \2", line.strip().strip("\ufeff"))
+        several = len(re.findall(r"=|:(?!\d\d)", text)) > 1
+        parts = re.split(r"(?:;|,(?!\d))\s*", text) if several else [text]
         cells = re.split(r"[,;\t]", text)
-        if len(cells) > 3 and not len(cells) % 2 and not any(map(signed, cells[::2])):
+        keys = [cell for cell in cells[::2] if cell.strip()]
+        named = all(re.match(r"\W*[^\W\d]", key) and not signed(key) for key in keys)
+        if len(cells) > 3 and not len(cells) % 2 and named:
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
         for part in parts:
             _take(part.strip(), head)
@@ -229,7 +239,8 @@ def understood(lines: Sequence[str]) -> Head:
 
 def _split(line: str) -> tuple[str, str, str]:
     """Name, value and unit (of the name) of a line."""
-    found = _PAIR.fullmatch(line) or _SPOKEN.fullmatch(line)
+    ways = [_SPOKEN] if _OF_A_COMMA.fullmatch(line) else [_PAIR, _SPOKEN]
+    found = next(filter(None, (way.fullmatch(line) for way in ways)), None)
     name, value = (found[1].strip(), found[2].strip()) if found else ("", "")
     inner = _IN_KEY.fullmatch(name)
     if not inner:
@@ -256,6 +267,7 @@ def _take(line: str, head: Head) -> None:
     name, value, unit = _split(line)
     where = f"the line {shortened(line, 40)!r}"
     words = {*re.findall(r"[^\W\d_]+", plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))}
+    words |= _OTHER & {*re.findall(r"[a-z]+", unit.lower())}  # rate (original)
     if (
         words & _LEAD
         and words <= _LEAD | _NAMES
@@ -279,7 +291,7 @@ def _take(line: str, head: Head) -> None:
         head.others.append(line)
     elif hz := _rate(words, value, unit):
         head.rates.append((where, hz))
-    elif words & _UNIT and words <= _UNIT | _WITH and (scale := _bare(value) or _bare(unit)):
+    elif words & _UNIT and words <= _AS_UNIT and (scale := _bare(value) or _bare(unit)):
         head.units.append((where, scale))
     elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(value):
         head.raw = head.raw or line

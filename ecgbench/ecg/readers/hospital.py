@@ -80,6 +80,8 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
                 f"unit of voltage ({unit}); correct the file"
             )
+        if stated and not lead.adc_resolution:
+            raise BadRecord(f"{record}: the size of a step of {names[i]} is no number in the file")
         scale = stated or _of_a_step(lead, names[i], options, path, record)
         values.append(
             (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale

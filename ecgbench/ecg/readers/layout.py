@@ -258,7 +258,9 @@ def _states(line: str, words: list[str]) -> bool:
         unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
         if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):
             return True
-    named = any(map(signed, _split_units(words)[0])) or any(map(_of_a_multiple, words))
+    names, units = _split_units(words)
+    named = any(map(signed, names)) or any(map(_of_a_multiple, words))
+    named |= len(words) == 2 and all(units)  # Ch1 (mV),Ch2 (mV)
     if len(words) > 2 or named or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))
@@ -274,7 +276,7 @@ def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
         name, unit = (found["name"].strip(), found["unit"].strip()) if found else (word, "")
         of_a_signal = signed(name) or _SIGNAL.fullmatch(name)
         unit_of = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
-        known = unit_of and (of_a_signal or not re.search(r"\d$", name))  # 10 uV is a quantity
+        known = unit_of and (of_a_signal or not re.search(r"\b\d+$", name))  # 10 uV: a quantity
         sure = len(words) > 1 or word[-1:] in ")]" or of_a_signal
         names.append(name if known and sure else word)
         units.append(unit if known and sure else "")

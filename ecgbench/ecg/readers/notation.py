@@ -24,7 +24,10 @@ LOWEST, HIGHEST = 50.0, 100_000.0
 AGREE = 0.01
 """By how much two statements of one rate or scale may differ, as a share."""
 
-_BEFORE = ("ECG", "EKG", "LEAD", "ECG LEAD", "EKG LEAD", "ABLEITUNG")
+_BEFORE = (
+    *("ECG", "EKG", "LEAD", "ECG LEAD", "EKG LEAD", "MDC_ECG_LEAD"),
+    *("ABLEITUNG", "DÉRIVATION", "DERIVACIÓN", "DERIVAZIONE"),
+)
 _PLAIN = {name.upper(): name for name in LEADS} | {
     f"{letter}{name}": name for letter in "DL" for name in ("I", "II", "III")
 }

@@ -248,6 +248,13 @@ def test_a_step_of_dicom_in_no_unit_of_voltage(steps: np.ndarray, tmp_path: Path
         read(files.dicom(tmp_path / "r", steps, rhythm), unit="uV")
 
 
+def test_a_step_that_is_no_number_is_not_1(steps: np.ndarray, tmp_path: Path) -> None:
+    file = files.aecg(tmp_path / "r", steps)
+    file.write_text(file.read_text().replace('scale value="0.0025"', 'scale value="0,0025"'))
+    with pytest.raises(BadRecord, match="a step of I"):
+        read(file)
+
+
 def test_what_a_file_says_of_an_electrode_is_noted(steps: np.ndarray, tmp_path: Path) -> None:
     rhythm = files.group(steps, "RHYTHM", ChannelStatus="OK")
     rhythm.ChannelDefinitionSequence[2].ChannelStatus = "DISCONNECTED"

@@ -81,6 +81,16 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
     "thousands with a blank": ("Sample Rate: 1 000 Hz", None, 1000),
     "thousands with an apostrophe": ("Sample Rate: 1'000 Hz", None, 1000),
     "decimals": ("Sample Rate: 512,41 Hz", None, 512.41),
+    "unit in a cell": ("Sampling rate,500,Hz", None, 500),
+    "unit in a cell, contradicted": ("Sampling rate;500;Hz;;", 250, "500 Hz .* 250 Hz by --fs"),
+    "unit in a cell of another": ("Lead,2,of 3\nRate,72,bpm\nMode,1,Lead I", 250, 250),
+    "of another file": ("Sampling rate (original): 1000 Hz", 500, 500),
+    "of another file, asked": ("Sampling rate (original): 1000 Hz, exported: 500 Hz", None, "--fs"),
+    "thousands among cells": ("Sample rate,,1,250 samples/s", None, 1250),
+    "decimals after a blank": ("Sample rate 512,41 Hz", None, 512.41),
+    "thousands after a blank": ("Sample rate 1,250 Hz", None, 1250),
+    "decimals among others": ("Sample rate=512,41 Hz, lead=I, mode=2", None, 512.41),
+    "interval after a blank": ("Sample interval 1,953 ms", None, 512.03),
     "two readings": ("Sample Rate: 50,000 Hz", None, "line 'Sample Rate: 50,000 Hz'.* --fs"),
     "low": ("Sample Rate: 25", None, "is 25 Hz .* confirm it: --fs 25"),
     "low and confirmed": ("Sample Rate: 25", 25, 25),
@@ -145,7 +155,8 @@ def test_a_rate_in_the_head(name: str, tmp_path: Path) -> None:
             read(tmp_path, f"{head}\n{BODY}", said)
     else:
         found = read(tmp_path, f"{head}\n{BODY}", said)
-        assert (found.fs, found.signal.shape) == (wanted, (1, 600))
+        assert found.fs == pytest.approx(wanted, abs=0.01)
+        assert found.signal.shape == (1, 600)
 
 
 UNITS: dict[str, tuple[str, str | None, float | str]] = {
@@ -156,6 +167,14 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
     "resolution, contradicted": ("Resolution: 4.88 uV", "mV", "204.918 by the file"),
     "resolution": ("Resolution: 5 uV", None, 200),
     "resolution in the name": ("Resolution (uV/LSB),5", None, 200),
+    "resolution, unit in a cell": ("Resolution,4,uV", None, 250),
+    "gain, unit in a cell": ("Gain;200;LSB/mV", None, 200),
+    "decimals and a unit in a cell": ("Resolution (uV);2,5;uV/bit", None, "--unit"),
+    "units per mV, two readings": ("Units per mV: 1,000", None, "--unit"),
+    "units per mV": ("Units per mV: 400", None, 400),
+    "number before the unit": ("Scale 2.5,uV", None, "--unit"),
+    "resolution after a blank": ("Resolution 0,5 uV", None, 2000),
+    "gain, two readings": ("Gain 1,200 LSB/mV", None, "line 'Gain 1,200 LSB/mV'.* --unit"),
     "step": ("LSB = 2.5 µV", "2.5uV", 400),
     "bits": ("Resolution,16 bit", "uV", 1000),
     "bare gain": ("Gain,1000", None, "line 'Gain,1000'.* --unit"),
