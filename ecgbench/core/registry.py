@@ -279,9 +279,9 @@ class Room(Generic[P]):
         outside = name in self._paths or name in self._installed
         return self._files_of(name).code if outside else None
 
-    def reading(self, name: str) -> AbstractContextManager[None]:
-        """What a plug-in reads inside counts among its files."""
-        return nullcontext() if self.built_in(name) else self._files_of(name).reading()
+    def reading(self, name: str, given: Path | None = None) -> AbstractContextManager[None]:
+        """What a plug-in reads inside counts among its files, but for the one that it is given."""
+        return nullcontext() if self.built_in(name) else self._files_of(name).reading(given)
 
     def _files_of(self, name: str) -> SourceFiles:
         if name not in self._sources:

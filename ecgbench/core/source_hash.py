@@ -49,10 +49,10 @@ class SourceFiles:
             self.folder, self.home = self.home, self.home.parent
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Files that are opened inside belong to the plug-in, if they are near its modules. No
-        bytecode is written: Python would take it for that of a later file of the same size and
-        second.
+    def reading(self, given: Path | None = None) -> Iterator[None]:
+        """Files that are opened inside belong to the plug-in, if they are near its modules, but
+        not the one that it is `given`. No bytecode is written: Python would take it for that of a
+        later file of the same size and second.
         """
         _watch()
         _noting.append(self)
@@ -62,6 +62,7 @@ class SourceFiles:
         finally:
             sys.dont_write_bytecode = before
             _noting.remove(self)
+            self.read.discard((given or self.module).resolve())
 
     @property
     def sha256(self) -> str:

@@ -108,7 +108,8 @@ def build(
     # float32 means float32: by default torch lets convolutions round to 10 bits there
     if device != "cpu":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    with _seeded(name):
+    given = chosen.path if chosen.kind == "file" else None  # its hash is known
+    with _seeded(name, given=given):
         with noting() as read:
             word = os.path.expanduser(chosen.word) if chosen.kind == "file" else chosen.word
             network = module.build(**({} if chosen.kind == RANDOM else {"weights": word}))
@@ -141,12 +142,12 @@ def build(
 
 
 @contextmanager
-def _seeded(*words: str) -> Iterator[None]:
+def _seeded(*words: str, given: Path | None = None) -> Iterator[None]:
     """Inside, the network whose name is first gets the same random weights in every process, by
-    these words; what is opened is its.
+    these words; what is opened is its, but for a file that it is given.
     """
-    seeds = "weights", *words
-    with torch.random.fork_rng(devices=[]), restored(*seeds), models.ROOM.reading(words[0]):
+    seeds, reading = ("weights", *words), models.ROOM.reading(words[0], given)
+    with torch.random.fork_rng(devices=[]), restored(*seeds), reading:
         torch.manual_seed(seed_of(*seeds) % 2**63)
         yield
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from ecgbench.core.source_hash import unnoted
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights.endings import INDEX, ending, places
@@ -31,6 +32,7 @@ def is_safe(path: Path) -> bool:
         return ending(path) == INDEX or file.read(9)[8:] == b"{"
 
 
+@unnoted()  # a plug-in's key has the tensors
 def read(path: Path) -> Mapping[str, Any]:
     """The mapping in a .safetensors, .pth, .pt, .ckpt or .bin file, or in the files of an index;
     of a list, by its numbers. BadSetting where it cannot be opened, BadWeights where it is none.
