@@ -33,7 +33,7 @@ WITHIN = 1e-6
 """By which a stated score or end of an interval may differ from that of the predictions."""
 _READ = (".csv", ".md", ".html")
 """A text of LaTeX has the widths of its columns besides."""
-_UNSEEN = re.compile(r"(?s)<(svg|style|script)\b.*?</\1>|<[^>]*>")
+_UNSEEN = re.compile(r"(?s)<(svg|style|script|sup)\b.*?</\1>|<[^>]*>")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 """No part of a hash: whoever writes a page again has another commit."""
 _ROW, _NUMBERS = ("model", *KEYS), ("value", "low", "high")
@@ -162,7 +162,7 @@ def _pages(folder: Path, study: Run) -> str:
 def _numbers(file: Path, by: str) -> list[float]:
     """All that a reader sees in a text, in its order."""
     text = file.read_text(encoding="utf-8")
-    if file.suffix == ".html":
+    if file.suffix in (".html", ".md"):
         text = html.unescape(_UNSEEN.sub(" ", text))
     return [float(n) for n in _NUMBER.findall(text.replace(f"{lent.MARK}: measured by {by}", ""))]
 

@@ -94,7 +94,7 @@ def test_advice_is_of_a_command_that_has_the_option(
     table = tmp_path / "words.csv"
     rows = {"record": [f"x{i}" for i in range(N)], "label": ["AFIB", "no"] * (N // 2)}
     pd.DataFrame(rows).to_csv(table, index=False)
-    with pytest.raises(BadSetting, match="--partial.*ecgbench data import"):
+    with pytest.raises(BadSetting, match=r"--partial.*ecgbench data import"):
         scored(predicted, labelled(table, {}), {})
 
 
