@@ -105,7 +105,7 @@ def _finish(
     report = out / "report" if _reported(out, execution) else None
     if report is None:
         print(f"next: ecgbench report {quoted(out)}")
-    failed = any(one.failed for one in outcomes.values())
+    failed = any(one.failed or one.uncompared for one in outcomes.values())
     return Done(out=out, failed=failed, report=report)
 
 

@@ -22,6 +22,8 @@ class Outcome:
     elsewhere: int = 0
     """Jobs that go on without this command."""
     skipped: int = 0
+    uncompared: bool = False
+    """Whether a job failed before it knew that finished cells are what it would compute."""
     failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     """(model, reason, log) -> the failed cells."""
 

@@ -109,6 +109,9 @@ def carry_out(
     def show(job: Job, event: Event) -> None:
         if event[0] == "cells":
             doing[job.number] = set(event[1]), event[2]
+        elif event[0] == "uncompared":
+            outcome.uncompared = True
+            progress.note(event[1])
         else:
             display(job.number, event)
 

@@ -298,10 +298,9 @@ class _CellComputation:
         for cell in without:
             self.store.give_reason(cell, "failed", reason_of(error), trace)
         if kept := len(cells) - len(without):
-            self.reporter.note(
-                f"{self.job.model}: {counted(kept, 'cell')} could not be compared with what would "
-                f"be computed now, and stay as they are: {reason_of(error)}"
-            )
+            text = f"{self.job.model}: {counted(kept, 'cell')} could not be compared with what "
+            text += f"would be computed now, and stay as they are: {reason_of(error)}"
+            self.reporter.send(("uncompared", text))
 
     def _identify(self) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""

@@ -241,6 +241,8 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
     here("report", "r", cwd=tmp_path)
     rows = csv.DictReader((tmp_path / "r/report/main_table.csv").open())
     assert [row["status"] for row in rows] == ["ok", "failed"]
+    done = here(*words, cwd=tmp_path, BOOM="1")  # all are there, and nothing says that they are so
+    assert (done.returncode, "could not be compared" in done.stdout + done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
