@@ -137,7 +137,7 @@ def card_is_true(network: Network) -> str:
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
     said = models.get(network.name).CARD.parameters
-    demand(said in (None, count), f"the card says {said:,} parameters, the network has {count:,}")
+    demand(said in (None, count), f"the card says {said} parameters, the network has {count}")
     for name, _ in network.module.named_parameters() if card.groups else ():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
         message = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
