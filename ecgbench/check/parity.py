@@ -76,7 +76,9 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
-    module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
+    module = models.get(name)
+    key_facts = _read_keys(keys, module.CARD)
+    arrays = _arrays(pack, key_facts.get("size", ""))
     network = module.build()
     if problem := rule.fill(network, key_facts, seed, module.CARD.weights):
         return [Row(array, "cannot compute", reason=problem) for array in arrays]
@@ -156,6 +158,10 @@ def parse(array: str) -> tuple[int | None, list[tuple[str, tuple[str, ...]]]]:
             time = int(modifier[1:])
         elif modifier == "zeros":
             steps.append(("zeros", LEADS))
+        elif modifier == "leads12":
+            steps.append(("each", LEADS))
+        elif modifier == "s0" and steps:  # of the first sample
+            continue
         elif modifier in _FILLS:
             steps.append((modifier, ()))
         elif steps and (more := _leads(modifier)):
@@ -177,10 +183,16 @@ def _leads(word: str) -> tuple[str, ...]:
         return ()
 
 
-def _read_keys(path: Path) -> dict[str, Any]:
-    """A keys file, its entries and the name of the input checked."""
+def _read_keys(path: Path, card: ModelCard) -> dict[str, Any]:
+    """A keys file, its entries and the name of the input checked; of a network of several sizes
+    (checkpoint_S and n_params_S) those of the one on the card, whose "size" is in names of arrays.
+    """
     try:
         key_facts = dict(json.loads(path.read_text(encoding="utf-8")))
+        for name in [n for n in key_facts if n.startswith("checkpoint_")]:
+            size = name.removeprefix("checkpoint")
+            if key_facts.get(f"n_params{size}") == card.parameters:
+                key_facts |= {"checkpoint": key_facts[name], "size": size}
         entries = rule.entries(key_facts)
         known = all(isinstance(e["key"], str) and isinstance(e["shape"], list) for e in entries)
         if known and _of_input(key_facts, "name"):
@@ -201,10 +213,12 @@ def _of_input(key_facts: dict[str, Any], fact: str) -> Any:
     return key_facts.get("input_name") or found if fact == "name" else found
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _arrays(path: Path, size: str) -> dict[str, np.ndarray]:
+    """The features in a pack; of a network of several sizes those of one, without it in names."""
     with suppress(Exception):  # what numpy raises depends on where a file was cut
         with np.load(path, allow_pickle=False) as pack:
-            arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
+            named = [a for a in pack.files if a.startswith("feat") and size in a]
+            arrays = {a.replace(size, "", 1) if size else a: pack[a] for a in named}
         if arrays:
             return arrays
     raise BadSetting(f"{path} (given with --pack) is no npz with an array of a name feat...")
@@ -226,7 +240,12 @@ def _computed(
     if part:
         x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
     measured, leads = np.ones(x.shape[:2], bool), leads[: x.shape[1]]
+    if row := re.search(r"\brow (\d+)\b", str(_of_input(key_facts, "note"))):
+        measured[:, np.arange(len(leads)) != int(row[1])] = False  # a network of one lead
     for kind, kept in steps:
+        if kind == "each":  # the leads of the first window, each alone
+            x, measured = np.repeat(x[:1], len(leads), axis=0), np.eye(len(leads), dtype=bool)
+            continue
         if kind == "zeros":  # one window without a signal
             x, measured = np.zeros_like(x[:1]), measured[:1]
             continue

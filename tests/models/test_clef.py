@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from ecgbench.check import parity
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.models import clef_medium
-from tests.models.packs import filled, golden, keys, near, signal
+from tests.models.packs import PARITY, filled, golden, keys, near, signal
 
 GOLDEN = golden("clef")
 SIZES = {"S": "clef_small", "M": "clef_medium", "L": "clef_large"}
@@ -38,6 +39,14 @@ def test_features_of_one_lead_are_the_authors_and_several_give_the_mean(size: st
         measured = torch.zeros(1, 12, dtype=torch.bool)
         measured[0, chosen] = True
         near(net(x, measured).pooled[0], alone[chosen].mean(0))
+
+
+def test_the_check_of_parity_takes_the_arrays_of_its_own_size() -> None:
+    files = PARITY / "clef" / "golden_seed0.npz", PARITY / "clef" / "keys.json"
+    rows = parity.check("clef_small", *files, "public-0")
+    assert len(rows) == 4
+    assert parity.passed(rows)
+    assert not parity.passed(parity.check("clef_small", *files, "public-1"))
 
 
 @pytest.mark.long
