@@ -239,12 +239,12 @@ def _computed(
     x = rule.windows(part[1] if part else name, seed, rows, time)
     if part:
         x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
-    measured, leads = np.ones(x.shape[:2], bool), leads[: x.shape[1]]
+    leads, measured = leads[: x.shape[1]], np.asarray(np.ones(x.shape[:2], bool))
     if row := re.search(r"\brow (\d+)\b", str(_of_input(key_facts, "note"))):
         measured[:, np.arange(len(leads)) != int(row[1])] = False  # a network of one lead
     for kind, kept in steps:
         if kind == "each":  # the leads of the first window, each alone
-            x, measured = np.repeat(x[:1], len(leads), axis=0), np.eye(len(leads), dtype=bool)
+            x, measured = x[:1].repeat(len(leads), axis=0), np.identity(len(leads), bool)
             continue
         if kind == "zeros":  # one window without a signal
             x, measured = np.zeros_like(x[:1]), measured[:1]
