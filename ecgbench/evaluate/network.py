@@ -120,7 +120,7 @@ def build(
             card = counted(module.CARD, _ready(network, module.CARD))
         if not models.ROOM.built_in(name):
             with suppress(Exception):  # what it opens in a pass is noted; its cells say what fails
-                network(*_zeros(card.contracts[0]))
+                _features(network, name, card)
     own_reader = chosen.kind == "file" and not models.ROOM.built_in(name)
     if (
         own_reader

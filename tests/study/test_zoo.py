@@ -90,7 +90,7 @@ ENDING: Kinds = {
         {"before": "os.kill(os.getpid(), 9)"},
         "its process was killed by SIGKILL (memory may have run out)",
     ),
-    "quitting": ({"before": "sys.exit(0)"}, "its process ended with exit code"),
+    "quitting": ({"before": "sys.exit(0)"}, "SystemExit: 0"),
     "endless": ({"before": "while True: time.sleep(0.01)"}, "no progress for 4 s"),
     # in C, with the interpreter's lock held
     "gripping": ({"before": "10**10**8"}, "no progress for 4 s"),
