@@ -57,6 +57,7 @@ def measure(name: str) -> pd.DataFrame:
 def main(words: Sequence[str]) -> None:
     """Write the lines of these models anew, or those of all."""
     own = [name for name in models.names() if models.ROOM.built_in(name)]
+    own += [name for name in models.ROOM.variants() if models.ROOM.card(name).weights]
     for name in map(models.resolve, words or own):
         kept = [read().query("model != @name")] if MEASURED.exists() else []
         print(name, flush=True)
