@@ -239,7 +239,8 @@ def _computed(
     x = rule.windows(part[1] if part else name, seed, rows, time)
     if part:
         x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
-    leads, measured = leads[: x.shape[1]], np.asarray(np.ones(x.shape[:2], bool))
+    leads = leads[: x.shape[1]]
+    measured: np.ndarray = np.ones(x.shape[:2], bool)
     if row := re.search(r"\brow (\d+)\b", str(_of_input(key_facts, "note"))):
         measured[:, np.arange(len(leads)) != int(row[1])] = False  # a network of one lead
     for kind, kept in steps:

@@ -62,7 +62,8 @@ class SourceFiles:
         finally:
             sys.dont_write_bytecode = before
             _noting.remove(self)
-            self.read.discard((given or self.module).resolve())
+            if given:
+                self.read.discard(given.expanduser().resolve())
 
     @property
     def sha256(self) -> str:

@@ -15,7 +15,7 @@ from ecgbench.errors import BadSetting
 MANY, FEW = 10, 5
 """Folds, and folds where patients are few; PARTS where they are fewer than two a fold."""
 CHANCE = "imported"
-"""Names the chance, whatever an import is called."""
+"""Word that seeds the draw, so that folds do not depend on the name of an import."""
 MOST_TRIED = 50
 """Patients of a part that are tried for an exchange."""
 LARGE = 50
