@@ -79,6 +79,7 @@ def _result(study: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     scoring = {"bootstrap": known.bootstrap, "draws": known.draws, "absent": known.absent}
     training = {"protocol": known.protocol, "epochs": known.epochs, "contract": known.contract}
     numbers = {n: row[n] for n in ("n_patients", "n_labels", "seen", "weights", "std")}
+    labels = row["n_labels"] - row["n_undefined"]
     uncertainty: dict[str, Any] = {"num_samples": int(row["n_records"])}
     if math.isfinite(row["low"]):
         uncertainty["confidence_interval"] = {
@@ -92,7 +93,7 @@ def _result(study: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
         "evaluation_name": name,
         "source_data": _source(study, task.dataset),
         "metric_config": {
-            "evaluation_description": f"{task.title}: mean over {row['n_labels']:.0f} labels",
+            "evaluation_description": f"{task.title}: mean over {labels:.0f} labels",
             "metric_id": row["metric"],
             "metric_name": f"macro {card.title}",
             "metric_kind": row["metric"],

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards.model import ModelCard, Weights, reference_feeding
+from ecgbench.cards.model import Classifier, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
@@ -68,6 +68,7 @@ CARD = ModelCard(
             licence=_LICENCE,
             container=("state_dict",),
             drop=("dense.",),
+            classifier=Classifier(tensors="dense.", table="ecgfounder"),
         ),
     ),
     objective="150 diagnostic labels, supervised",

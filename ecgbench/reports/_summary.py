@@ -41,7 +41,8 @@ def _labels(study: Run, task: TaskTitle) -> str:
     """The number of labels that its mean is of."""
     main, every = study.main, {one.name: one.n_labels for one in study.tasks}[task.task]
     rows = main[(main["task"] == task.task) & (main["metric"] == study.metric)]
-    number = rows.loc[rows["value"].notna(), "n_labels"].fillna(0).max()
+    scored = rows.loc[rows["value"].notna()]
+    number = (scored["n_labels"] - scored["n_undefined"]).max() if len(scored) else 0
     of = f"{number:.0f} of " if number < every else ""
     return f"{of}{counted(every, 'label')} of {task.title}"
 

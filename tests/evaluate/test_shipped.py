@@ -1,8 +1,8 @@
 """Protocol `shipped`: authors' own classifiers, read from their files, and labels by codes."""
 
+import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,12 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from ecgbench import datasets, models
-from ecgbench.cards.model import Classifier, ModelCard
+from ecgbench.cards.model import Classifier
 from ecgbench.check import rule
 from ecgbench.errors import BadWeights
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import shipped
+from ecgbench.reports import summary
 from ecgbench.results.study import read
 from ecgbench.results.verdicts import verdicts
 from ecgbench.weights import classifier
@@ -43,21 +44,6 @@ build = own.build
 """
 
 
-def with_head(card: ModelCard, name: str, head: Classifier) -> ModelCard:
-    """A card whose weights of this name bring a classifier."""
-    weights = (replace(w, classifier=head) if w.name == name else w for w in card.weights)
-    return replace(card, weights=tuple(weights))
-
-
-@pytest.fixture
-def invented(tmp_path: Path) -> Classifier:
-    """150 classes, of which three have codes."""
-    table, codes = tmp_path / "classes.csv", {3: "SR,426783006", 7: "AFIB,164889003", 9: "MI,"}
-    rows = [f"class {n},{codes.get(n, ',')}" for n in range(150)]
-    table.write_text("\n".join(["class,scp,snomed", *rows]))
-    return Classifier(tensors="dense.", table=str(table))
-
-
 def of_pack(prefix: str, classes: int, dim: int) -> dict[str, torch.Tensor]:
     """A head with the numbers of a parity pack."""
     shapes = {f"{prefix}weight": (classes, dim), f"{prefix}bias": (classes,)}
@@ -66,22 +52,21 @@ def of_pack(prefix: str, classes: int, dim: int) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_heads_give_the_logits_of_the_authors_code(
-    kept: bool, invented: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the file itself, and as kept beside its conversion."""
     monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / "cache"))
-    own = replace(models.ROOM.card("ecgfounder"), name="ecgfounder")
-    cards = {
-        "ecgfounder": (with_head(own, "released", invented), "released", "state_dict", "dense."),
-        "ecgfm": (models.ROOM.card("ecgfm"), "released-mimic", "model", "proj."),
-    }
-    for name, (card, word, container, prefix) in cards.items():
-        golden = dict(np.load(PACKS / name / "golden_seed0.npz"))
-        features, logits = (
-            (golden["features_T1250"], golden["logits150_T1250"])
-            if name == "ecgfounder"
-            else (golden["feat"], golden["logits17"])
-        )
+    twelve = "golden_seed0 features_T1250 logits150_T1250"
+    lead_i = "golden_1lead_seed0 features_T5000 logits150_T5000"
+    for name, word, container, prefix, numbers in (
+        ("ecgfounder", "released", "state_dict", "dense.", twelve),
+        ("ecgfounder1lead", "released", "state_dict", "dense.", lead_i),
+        ("ecgfm", "released-mimic", "model", "proj.", "golden_seed0 feat logits17"),
+    ):
+        pack, *arrays = numbers.split()
+        card = models.ROOM.card(name)
+        golden = np.load(PACKS / name.removesuffix("1lead") / f"{pack}.npz")
+        features, logits = (golden[one] for one in arrays)
         file = tmp_path / f"{name}.pth"
         torch.save({container: of_pack(prefix, logits.shape[1], features.shape[1])}, file)
         if kept:
@@ -95,8 +80,8 @@ def test_heads_give_the_logits_of_the_authors_code(
         np.testing.assert_allclose(features @ head.weight.T + head.bias, logits, atol=2e-5)
 
 
-def test_a_head_of_other_classes_is_refused(invented: Classifier, tmp_path: Path) -> None:
-    card = with_head(models.ROOM.card("ecgfounder"), "released", invented)
+def test_a_head_of_other_classes_is_refused(tmp_path: Path) -> None:
+    card = models.ROOM.card("ecgfounder")
     save_file(of_pack("dense.", 5, 1024), tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="150 classes"):
         classifier.head(card, str(tmp_path / "other.safetensors"))
@@ -113,6 +98,15 @@ def test_each_code_is_of_one_class(name: str, known: Classifier) -> None:
         c for own in datasets.vocabulary(datasets.tasks()["ptbxl_all"][2]).values() for c in own
     }
     assert {c for c in codes if c.startswith("SCP")} <= ptbxl
+
+
+def test_the_classes_of_ecgfounder_are_in_the_order_of_its_authors() -> None:
+    """By the SHA-256 of their list, one name a line."""
+    (known,) = (known for name, known in KNOWN if name == "ecgfounder")
+    lines = "".join(f"{one.name}\n" for one in known.classes)
+    assert hashlib.sha256(lines.encode()).hexdigest() == (
+        "7c087a0d383c7ea9ae9b818ad00a551b029334edfa5f1fbb5036bfbaa0df0c39"
+    )
 
 
 def test_labels_are_met_by_their_codes_and_not_by_their_spelling() -> None:
@@ -150,6 +144,7 @@ def test_a_run_of_what_is_shipped(
     own += ["--prepared", str(tmp_path / "prepared"), "--leads", "I+II,I"]
     words = [*own, "--tasks", "ptbxl_rhythm", "--weights", "released", "--train-leads", "same"]
     assert typed(run, *words) == 0
+    assert "mean over 2 of 12 labels of PTB-XL Rhythm" in "\n".join(summary(read(run), None))
     results = {str(r.cell.setting): r for r in read(run).results}
     scores = results["I"].scores().set_index("label")
     assert np.isfinite(scores.loc[["macro", "AFIB", "SR"], "value"]).all()
