@@ -94,6 +94,7 @@ def test_the_command_goes_on_with_what_python_began_and_the_other_way_round(
         ecgbench.run(TINY, "demo", "1,I,12", out=other, **same | {"limit": 50})
 
 
+@pytest.mark.long
 def test_a_script_without_a_guard_runs_once(tmp_path: Path, copies: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -169,6 +169,7 @@ def sound(run: Path) -> None:
         assert intact(done.parent)
 
 
+@pytest.mark.long
 def test_a_run_loses_nothing_and_goes_on(
     base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

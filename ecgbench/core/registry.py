@@ -144,7 +144,7 @@ class Room(Generic[P]):
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, Any] = field(default_factory=dict, compare=False)
-    """Those of them that have been imported."""
+    """Plug-ins that have been imported and checked."""
     _as_loaded: dict[str, dict[Path, str]] = field(default_factory=dict, compare=False)
     """Their files and hashes by then."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
@@ -330,16 +330,21 @@ class Room(Generic[P]):
         family, member = self._family(name)
         if family:
             return self._checked(family.member(member), name)
-        if name in self._paths:
-            if name not in self._loaded:
-                self._load(name, self._paths[name])
-            loaded: P = self._loaded[name]
-            return loaded
         if name in self._files:
-            return self._checked(importlib.import_module(self._files[name]), name)
-        point = self._installed[name]
-        failing = self._failing(f"{name!r} ({point.value}) cannot be imported")
-        with failing:
+            module = importlib.import_module(self._files[name])
+            if self._loaded.get(name) is not module:
+                self._loaded[name] = self._checked(module, name)
+            return self._named(module, name)
+        if name not in self._loaded:
+            if name in self._paths:
+                self._load(name, self._paths[name])
+            else:
+                self._loaded[name] = self._of_a_package(name, self._installed[name])
+        loaded: P = self._loaded[name]
+        return loaded
+
+    def _of_a_package(self, name: str, point: EntryPoint) -> P:
+        with self._failing(f"{name!r} ({point.value}) cannot be imported"):
             self.before_import(self._files_of(name).packages)
             _demand_return(point.load)
             with self.reading(name), restored(self.kind, name):
@@ -490,7 +495,7 @@ class Room(Generic[P]):
         return importlib.import_module(reader) if reader else None
 
     def _checked(self, module: Any, name: str) -> P:
-        """The module, if it is a plug-in of this room; its CARD knows its name afterwards."""
+        """The module, if it is a plug-in of this room, with its name."""
         file, card = getattr(module, "__file__", ""), getattr(module, "CARD", None)
         problem, missing = "", [word for word in self._names if not hasattr(module, word)]
         declared = self.contract.__annotations__.get("CARD")
@@ -504,6 +509,11 @@ class Room(Generic[P]):
             problem = f"it cannot be called as {' and '.join(other)}"
         if problem:
             raise BadSetting(f"{self.kind} {name!r} ({file}): {problem}")
+        return self._named(module, name)
+
+    def _named(self, module: Any, name: str) -> P:
+        """The module, whose CARD knows its name afterwards."""
+        card = getattr(module, "CARD", None)
         if is_dataclass(card) and getattr(card, "name", name) != name:
             module.CARD = replace(card, name=name)  # type: ignore[type-var]
         checked: P = module

@@ -114,7 +114,10 @@ class SourceFiles:
 
     def _bases(self, relative: Path | None, name: str) -> set[Path]:
         """Folders in which a name that is imported may lie."""
-        return {relative} if relative else {self.home, *_on_path(name.split(".")[0])}
+        package = name.partition(".")[0]
+        # most imports are of installed packages: those are told apart before any file is looked for
+        elsewhere = (at for at in _on_path(package) if self._owns(at / package))
+        return {relative} if relative else {self.home, *elsewhere}
 
     def _beside(self, file: Path) -> bool:
         """Whether it lies in a folder beside that of the plug-in (`../configs`), and not in one of
@@ -145,16 +148,22 @@ def _on_path(package: str) -> Iterator[Path]:
         spec = find_spec(package)
         if spec and (spec.has_location or spec.submodule_search_locations):
             for place in spec.submodule_search_locations or [str(spec.origin)]:
-                yield Path(place).resolve().parent
+                yield _resolved(place).parent
+
+
+@cache
+def _resolved(place: str) -> Path:
+    return Path(place).resolve()
 
 
 def _located(base: Path, name: str) -> Iterator[Path]:
     """The files of `a`, `a.b` and `a.b.c` that lie below a folder. Nothing is imported."""
+    below = str(base)
     for part in name.split("."):
-        base = base / part
-        for file in (base.with_name(f"{part}.py"), base / "__init__.py"):
-            if file.is_file():
-                yield file.resolve()
+        below = os.path.join(below, part)
+        yield from map(
+            _resolved, filter(os.path.isfile, (f"{below}.py", os.path.join(below, "__init__.py")))
+        )
 
 
 def _imports(file: Path, content: bytes) -> Iterator[tuple[Path | None, str]]:

@@ -128,6 +128,7 @@ def test_a_fault_fails_its_row_with_its_word(kind, fault, row, word):
     assert all(word in text for text in told.values())
 
 
+@pytest.mark.long
 def test_a_network_that_hangs_is_stopped_with_a_line(tmp_path):
     text = (
         Path(TINY)
@@ -168,6 +169,7 @@ def build(weights=None):
 """
 
 
+@pytest.mark.long
 def test_a_plug_in_that_knows_a_recording_again_is_caught(tmp_path):
     (tmp_path / "keeps.py").write_text(KEEPS)
     rows = {row["name"]: row for row in check(str(tmp_path / "keeps.py"))}

@@ -194,6 +194,7 @@ def test_bad_arguments_are_told_apart_from_a_failed_check(tmp_path: Path) -> Non
         parity.check("stmme", *good, "s")
 
 
+@pytest.mark.long
 def test_laef_is_torch_geometrics_gatv2_layer_by_layer(
     here: Callable[..., "subprocess.CompletedProcess[str]"],
     monkeypatch: pytest.MonkeyPatch,

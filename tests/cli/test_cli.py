@@ -132,6 +132,7 @@ for words in ("--models leaf", "--tasks ptbxl_supr", "--policy zeroo", "--leads 
     assert done.stderr.count("unknown") == 4, done.stderr
 
 
+@pytest.mark.long
 def test_a_run_needs_no_open_streams(tmp_path):
     """As of a daemon, and of its worker processes."""
     words = f"run --models {TINY} --weights random --leads 12 --limit 24 --engine local:1 --out r"

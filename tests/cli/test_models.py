@@ -65,6 +65,7 @@ def test_a_file_that_one_has_becomes_the_released_weights(here: Here, place: Pat
     assert "here already" in again.stderr
 
 
+@pytest.mark.long
 def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(here: Here, place: Path) -> None:
     alone = here("models", "fetch", "./bob.py", cwd=place)
     assert alone.returncode == 2
@@ -120,6 +121,7 @@ def test_the_list_says_what_is_here(here: Here, tmp_path: Path) -> None:
     assert "weights" in here("list", "models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 
+@pytest.mark.long
 def test_a_run_tells_what_a_licence_forbids_and_stores_where_the_weights_come_from(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

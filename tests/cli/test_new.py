@@ -11,6 +11,7 @@ import torch
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.mark.long
 def test_a_new_model_keeps_every_promise_of_a_model(here: Command, tmp_path: Path) -> None:
     done = here("new", "model", "mynet", cwd=tmp_path)
     assert "ecgbench check model mynet" in done.stdout
@@ -23,6 +24,7 @@ def test_a_new_model_keeps_every_promise_of_a_model(here: Command, tmp_path: Pat
         assert (done.returncode, "the card of mynet has no groups" in done.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_opened_before_any_data_are_read(
     here: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_new_dataset_reads_the_tables_that_its_page_names(here: Command, tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_new_report_is_on_the_page(here: Command, tmp_path: Path) -> None:
     here("new", "report", "best_lead", cwd=tmp_path)
     study = (*("run", "--models", TINY, "--tasks", "demo", "--limit", "40"), "--engine", "inline")

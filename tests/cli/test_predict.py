@@ -174,6 +174,7 @@ def test_recordings_of_all_kinds(
     assert (seen ^ tested).all()
 
 
+@pytest.mark.long
 def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> None:
     (study / "adapters").mkdir()
     shutil.copy(TINY, study / "adapters" / "small.py")
@@ -203,6 +204,7 @@ def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> No
     assert (done.returncode, "unknown model" in done.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_a_run_says_which_leads_are_read_how_and_flagged_where(here: Here, tmp_path: Path) -> None:
     """Bare files of one column: rate, unit and name were stated once, when they were imported."""
     names = [f"r{number:02d}" for number in range(60)]

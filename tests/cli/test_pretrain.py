@@ -33,6 +33,7 @@ def pretrain(here: Callable[..., Any], tmp_path: Path) -> Typed:
     return run
 
 
+@pytest.mark.long
 def test_smoke_ends_with_weights_and_a_report(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:

@@ -80,6 +80,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_command_names_pairs_between_training_and_test_first(place: Path, here: Here) -> None:
     for name in ("demo", "./copied.py"):
         done = here("data", "prepare", name, "--data", ".", cwd=place)

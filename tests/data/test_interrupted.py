@@ -174,6 +174,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_no_reading_process_outlives_the_one_that_started_it(
     fake_ptbxl: Path, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import wfdb
 
 from ecgbench.data.prepare import prepare
@@ -100,6 +101,7 @@ def test_two_leads_in_mv_and_every_window_is_accounted_for(tmp_path: Path) -> No
         assert np.abs(lead - right).max() < 1e-4
 
 
+@pytest.mark.long
 def test_a_run_with_each_lead_and_both(tmp_path: Path, here: Callable[..., Any]) -> None:
     for patient in range(20):
         fibrillates = patient % 2 == 1

@@ -54,6 +54,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ALTERED)
 def test_an_altered_copy_is_found_at_its_shift(how: str) -> None:
     altered, fs, shift = ALTERED[how]

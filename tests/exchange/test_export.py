@@ -185,6 +185,7 @@ def test_a_page_prints_them(study: Run, sent: Path, tmp_path: Path) -> None:
     assert "R. Roe, Ghent" in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", ["records", "labels", "task", "run"])
 def test_others_are_compared_on_the_same_test_records_and_labels(
     other: str, study: Run, tmp_path: Path

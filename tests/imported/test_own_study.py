@@ -174,6 +174,7 @@ def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path)
     assert tested["I"] == {*rows["record"]} - {"w00"}
 
 
+@pytest.mark.long
 def test_noise_given_twice_under_two_names_is_no_better_than_guessing(
     here: Here, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:
     assert more == ("--set", "records.match_zeros=on", "--set", "records.partial=on")
 
 
+@pytest.mark.long
 def test_a_dry_run_after_a_correction_counts_what_it_changed(here: Here, tmp_path: Path) -> None:
     (tmp_path / "watch").mkdir()
     names = [f"ecg_{i:02d}" for i in range(20)]

@@ -45,6 +45,7 @@ torchvision_operators._import_torchvision()
     assert said(alone) in ("False 1 True", "True 0 True")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("init", "expected"),
     [

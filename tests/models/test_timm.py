@@ -267,6 +267,7 @@ def test_averaged_weights_beside_plain_ones_are_refused(tmp_path: Path) -> None:
         network.build("timm:test_resnet", str(tmp_path / "w.pth.tar"))
 
 
+@pytest.mark.long
 def test_a_file_of_ones_own_may_import_timm(tmp_path: Path) -> None:
     """In a process that has not imported it."""
     own = (Path(__file__).parents[2] / "adapters" / "timm_image.py").read_text()

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 Here = Callable[..., Any]
 
 
+@pytest.mark.long
 def test_it_keeps_every_promise_of_a_model() -> None:
     broken = [f"{row['name']}: {row['detail']}" for row in check(str(VARIANT)) if not row["ok"]]
     assert not broken

@@ -16,6 +16,8 @@ from sklearn.metrics import roc_curve
 
 from ecgbench import metrics
 
+pytestmark = pytest.mark.long
+
 YOUDEN = Path(__file__).with_name("youden.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
 Here = Callable[..., "subprocess.CompletedProcess[str]"]

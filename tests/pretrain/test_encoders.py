@@ -89,6 +89,7 @@ def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None
         assert chosen((0.70, 0.70 + share * near), both, falling=False) == selected
 
 
+@pytest.mark.long
 def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
     """Against the network's own pooling, one window per recording."""
     network, task = masked().encoder, development()

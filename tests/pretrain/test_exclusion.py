@@ -155,6 +155,7 @@ def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path:
     assert (part == after["split"][part.index]).all()
 
 
+@pytest.mark.long
 def test_no_recording_of_them_is_trained_on(tmp_path: Path) -> None:
     recipe = get("smoke")
     folders = Folders(data=None, prepared=tmp_path, out=tmp_path / "out")

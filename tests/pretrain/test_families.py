@@ -26,6 +26,8 @@ from tests.datasets import test_challenge as challenge
 from tests.datasets import test_code15 as sample
 from tests.datasets.test_ribeiro_dev import FLAGS, annotations, listed
 
+pytestmark = pytest.mark.long
+
 PAPER = get("paper")
 EXAMS = range(101, 221)
 

@@ -113,6 +113,7 @@ def test_a_batch_of_mixed_lead_counts_equals_its_records_one_by_one(module: Mask
         assert difference(ours[name], grad) <= 1e-5 * max(1.0, float(grad.abs().max())), name
 
 
+@pytest.mark.long
 def test_loss_and_gradients_are_those_of_the_edge_list(module: MaskedNodes) -> None:
     """GATv2Conv on the edges that are left, torch's convolutions, and the loss spelled out record
     by record, in double precision.

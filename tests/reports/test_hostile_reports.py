@@ -20,7 +20,7 @@ from ecgbench.core.note import Note, Notes
 from ecgbench.reports import csv_text, write
 from tests import by_hand as make
 
-pytestmark = pytest.mark.rendered
+pytestmark = [pytest.mark.long, pytest.mark.rendered]
 
 
 HOSTILE = (

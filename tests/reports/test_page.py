@@ -92,6 +92,7 @@ def rows(name: str, study: Run) -> list:
     return list(sections[name].parts[0].rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_self_contained_and_balanced(name, page):
     reader = read(page(name))

@@ -139,6 +139,7 @@ def test_a_report_of_another_kind_is_refused_and_every_folder_is_known(tmp_path)
     assert isinstance(reports.read(tmp_path), profile.Costs)
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):
     drawn = reports.write(make.two_models(), tmp_path)
     assert len(drawn) == len(set(drawn))
@@ -148,6 +149,7 @@ def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):
     assert {path: path.read_bytes() for path in drawn} == before
 
 
+@pytest.mark.long
 def test_what_a_report_no_longer_writes_goes_and_what_people_put_there_stays(mine, tmp_path):
     reports.write(make.two_models(), tmp_path, also=[mine])
     (tmp_path / "notes.csv").write_text("mine")

@@ -100,6 +100,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return replace(read(run), options=Options(against=("paper",)))
 
 
+@pytest.mark.long
 def test_every_column_of_a_report_has_its_meaning_and_every_meaning_a_column(
     study: Run, tmp_path: Path
 ) -> None:

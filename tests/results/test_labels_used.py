@@ -49,6 +49,7 @@ def test_an_unknown_end_gives_no_bound() -> None:
     assert np.isnan(crossing([10, 20], [-1, np.nan]))
 
 
+@pytest.mark.long
 def test_all_patients_give_the_head_of_the_run(tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["run", "--models", "simple_features", "--leads", "I,12", "--tasks", "demo"]

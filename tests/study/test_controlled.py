@@ -15,7 +15,7 @@ from ecgbench.results.controls import checked
 from ecgbench.results.study import Run, read
 from ecgbench.study import controls
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 AGED = Path(__file__).parents[1] / "plugins" / "aged.py"
 REPEATS = 5
 

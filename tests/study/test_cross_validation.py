@@ -183,6 +183,7 @@ def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
     assert "holds a run with folds = 3, and this command has folds = 4" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
 def test_other_protocols_and_repeats(typed: Typed, tmp_path: Path, protocol: str) -> None:
     words = (

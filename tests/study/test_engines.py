@@ -87,6 +87,7 @@ def carried(
     return came, notes
 
 
+@pytest.mark.long
 def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
     does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "copies", "child", "last")
     came, notes = carried(tmp_path, *does, options="2", timeout=3.0)

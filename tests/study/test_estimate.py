@@ -65,6 +65,7 @@ def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_cells_of_an_edited_model_or_file_of_weights_are_not_finished(
     told: Told, tmp_path: Path
 ) -> None:

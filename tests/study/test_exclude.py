@@ -35,6 +35,7 @@ SWAPPED = SWAPPED.replace("Flat", "Turned").replace("flat", "turned")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.long
 def test_they_take_no_part_and_have_keys_of_their_own(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

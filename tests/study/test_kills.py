@@ -79,6 +79,7 @@ def cells_of(out: Path) -> int:
     return len(list(cells_of_run(out)))
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_from_what_it_finished(
     typed: Callable[..., int], tmp_path: Path
 ) -> None:

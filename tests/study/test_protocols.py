@@ -110,6 +110,7 @@ def test_random_training_leads_give_each_policy_its_own_fit(typed: Typed, tmp_pa
     assert at_twelve.nunique() == 2
 
 
+@pytest.mark.long
 def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Path) -> None:
     """A run that grew is the run that had all of them from the start."""
     whole, grown = tmp_path / "whole", tmp_path / "grown"

@@ -140,6 +140,7 @@ def _spoil(file: Path, at: int, content: bytes) -> None:
         out.write(content)
 
 
+@pytest.mark.long
 def test_what_changed_on_the_disk_is_named_and_no_number_moves(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

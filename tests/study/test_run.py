@@ -78,6 +78,7 @@ def test_a_second_time_nothing_is_computed(
     assert [(c.computed, c.reused, c.ended) for c in commands] == [(14, 0, True), (0, 14, True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["record", "window"])
 def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
     draw: str, grid: Path, typed: Typed, tmp_path: Path
@@ -113,6 +114,7 @@ def test_a_model_that_this_command_does_not_name_stays_as_it_is(
     assert before.items() <= hashes(run).items()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", ["raise RuntimeError", "def fill(:", "x = 1"])
 def test_no_number_of_an_edited_plug_in_stays_where_it_cannot_be_loaded(
     broken: str, typed: Typed, tmp_path: Path

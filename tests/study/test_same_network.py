@@ -62,6 +62,7 @@ def kernels(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(8, 12, 9)).astype("<f4")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", READ)
 def test_weights_outside_the_state_dict_are_in_the_key(
     kind: str, tmp_path: Path, typed: Callable[..., int]
@@ -105,6 +106,7 @@ def build(weights=None):
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_what_a_network_reads_elsewhere_makes_its_results_new(
     kind: str, tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
@@ -177,6 +179,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DRAWN)
 @pytest.mark.parametrize("imported", [True, False])
 def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
@@ -196,6 +199,7 @@ def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
         assert read(tmp_path / "run").main["value"].isna().all() == fails
 
 
+@pytest.mark.long
 def test_weights_that_change_while_a_run_is_computed_are_told(
     tmp_path: Path, typed: Callable[..., int]
 ) -> None:

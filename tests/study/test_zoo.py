@@ -166,6 +166,7 @@ def zoo(here: Here, kinds: Kinds, folder: Path, copies: Path, *words: str) -> Pa
     return folder / "run"
 
 
+@pytest.mark.long
 def test_a_model_that_raises_costs_its_own_cells_only(
     here: Here, tmp_path: Path, copies: Path
 ) -> None:
