@@ -77,6 +77,7 @@ def said_one_line(err: str, kind: str, code: int, place: Path) -> None:
 # ---- preparing
 
 
+@pytest.mark.long
 def test_preparing_leaves_a_whole_copy_or_none(
     fake_ptbxl: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,6 +76,7 @@ def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path, here):
         assert (done.stdout + done.stderr).replace("\n", "").isprintable()
 
 
+@pytest.mark.long
 def test_lists_survive_plug_ins_that_cannot_be_imported(installed, tmp_path):
     site = tmp_path / "site"
     for group in ("models", "policies", "datasets", "reports"):

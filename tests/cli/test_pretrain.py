@@ -59,6 +59,7 @@ def test_smoke_ends_with_weights_and_a_report(
     assert (code, "recipe.refined" in said, "choose another --out" in said) == (2, True, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -89,6 +90,7 @@ def test_bad_words_give_one_line(
     assert not list(tmp_path.glob("out/*"))
 
 
+@pytest.mark.long
 def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     tmp_path: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
     assert (tmp_path / "r/cells/demo/tiny/I").is_dir()
 
 
+@pytest.mark.long
 def test_a_run_is_repeated_from_the_plan_in_its_folder(here, tmp_path):
     words = ("--models", TINY, "--weights", "random", "--leads", "I", "--limit", 24, "--seeds", 1)
     for out in ("a", "a"):

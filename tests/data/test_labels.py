@@ -54,6 +54,7 @@ def read(root, row):
 '''
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_run_is_trained_and_scored_on_them(

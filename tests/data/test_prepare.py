@@ -205,6 +205,7 @@ def test_a_limit_reads_what_it_takes_and_a_larger_one_what_is_missing(
     assert whole.digest == prepare("ptbxl", fake_ptbxl, fake_ptbxl / "other").digest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [6, 20])
 def test_a_limit_selects_the_same_records_whatever_was_read_before(
     fake_ptbxl: Path, tmp_path: Path, limit: int

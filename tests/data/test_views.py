@@ -102,6 +102,7 @@ SPOILT: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_what_is_not_as_it_was_computed_is_found_named_and_computed_again(
     spoil: Callable[[Path], object], fake_ptbxl: Path, caplog: pytest.LogCaptureFixture

@@ -92,6 +92,7 @@ def test_flags_and_lists_that_are_none(minas: Path) -> None:
         ribeiro_dev.index(root)
 
 
+@pytest.mark.long
 def test_signals_are_those_of_code_and_an_exam_that_is_named_twice_is_not_trusted(
     tmp_path: Path,
 ) -> None:

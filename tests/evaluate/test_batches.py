@@ -128,6 +128,7 @@ def test_features_are_those_of_each_record_by_itself(name: str, view: View, tmp_
     np.testing.assert_allclose(together.take(every), apart.take(every), atol=2e-5)
 
 
+@pytest.mark.long
 def test_no_bit_depends_on_what_else_is_asked_or_was_there(view: View, tmp_path: Path) -> None:
     encoder, (every, slots) = Encoder(Whole(), CONTRACT, Policy(NATIVE, None)), wanted(view)
     whole, parts = cache(view, tmp_path / "whole"), cache(view, tmp_path / "parts")

@@ -285,6 +285,7 @@ def test_a_batch_that_knows_no_label_takes_no_step(tmp_path: Path) -> None:
         tune(tmp_path / "none", short(epochs=1), data=(unknown, check))
 
 
+@pytest.mark.long
 def test_random_leads(tmp_path: Path) -> None:
     """Drawn per record and epoch, the number of leads uniform; of validation the same in every
     epoch and seed; padding fills them.

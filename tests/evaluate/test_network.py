@@ -20,6 +20,7 @@ from ecgbench.study.store import cells_of, noted
 WRITTEN = (TEMPLATES / "model.py").read_text()
 
 
+@pytest.mark.long
 def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
     rough = build("stmem", "random", precision="bf16")
     assert isinstance(rough.encoder, Placed)

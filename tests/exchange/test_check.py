@@ -63,6 +63,7 @@ def wider(log: dict[str, Any]) -> None:
     of["upper"] += 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [higher, wider, lambda log: log["evaluation_results"].pop()],
@@ -97,6 +98,7 @@ def test_a_number_that_a_page_shows_is_compared(
     assert broken(folder, copies) == ["numbers of its pages"]
 
 
+@pytest.mark.long
 def test_a_score_that_is_invented_or_stated_twice_is_broken(
     sent: Path, copies: Path, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_each_form_has_the_score_of_its_predictions(
     assert str(row["note"]).startswith(f"{lent.MARK}: measured by me")
 
 
+@pytest.mark.long
 def test_targets_and_patients_come_from_the_copy_and_the_folder_passes_the_check(
     table: pd.DataFrame, copies: Path, tmp_path: Path, here: Callable[..., Any]
 ) -> None:

@@ -25,6 +25,7 @@ def network(size: str, file: str = "keys.json") -> clef_medium.Clef:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["S", "M"])
 def test_features_of_one_lead_are_the_authors_and_several_give_the_mean(size: str) -> None:
     net = network(size)

@@ -1,10 +1,12 @@
 """What HuBERT-ECG leaves out in training."""
 
+import pytest
 import torch
 
 from ecgbench.models import hubertecg
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_training_drops_units_and_whole_layers() -> None:
     network, calls, every = hubertecg.build(), [], torch.ones(1, 12, dtype=torch.bool)

@@ -2,7 +2,7 @@
 `FACTS`; what is true for one network alone stands in its own file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 MIMIC = ("I", "II", "III", "aVR", "aVF", "aVL", *LEADS[6:])
 LARGE = 10_000_000
 """Parameters of a network that takes a second to build."""
+HUGE = 50_000_000
+"""Of one whose laws are among the slower tests; tests/test_numbers.py holds its features too."""
 MIXED = ([0, -1], [0, 1, -1], [1])
 """Rows that were measured, of three windows."""
 
@@ -184,7 +186,15 @@ class Made:
         return x.repeat(2, 1, 1)[:count], torch.ones(count, leads, dtype=torch.bool)
 
 
-@pytest.fixture(scope="module", params=OURS)
+def weighed(names: Iterable[str], most: int = HUGE) -> list[Any]:
+    """The same, those of networks with more parameters marked as long."""
+    sizes = {name: models.ROOM.card(name).parameters or 0 for name in names}
+    return [
+        pytest.param(name, marks=[pytest.mark.long] * (size > most)) for name, size in sizes.items()
+    ]
+
+
+@pytest.fixture(scope="module", params=weighed(OURS))
 def made(request: pytest.FixtureRequest) -> Made:
     name, facts = request.param, FACTS[request.param]
     module, kept, rows = models.get(name), [], []
@@ -288,7 +298,9 @@ def test_half_precision_stays_near(made: Made) -> None:
     assert 1e-5 < (rough - exact).abs().max() < 0.03 * exact.abs().max()
 
 
-@pytest.mark.parametrize("made", [n for n, facts in FACTS.items() if facts.flop], indirect=True)
+@pytest.mark.parametrize(
+    "made", weighed(n for n, facts in FACTS.items() if facts.flop), indirect=True
+)
 def test_operations_are_the_published_number(made: Made) -> None:
     x, measured = made.windows(1)
     with torch.inference_mode():
@@ -324,13 +336,7 @@ def test_what_is_no_signal_is_refused_in_one_line(name: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.long] * (models.ROOM.card(name).parameters > LARGE))
-        for name in OURS
-    ],
-)
+@pytest.mark.parametrize("name", weighed(OURS, LARGE))
 def test_a_seed_gives_one_network(name: str) -> None:
     def drawn(seed: int) -> str:
         with torch.random.fork_rng():

@@ -143,6 +143,7 @@ def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
         budget(only=(0, 2))
 
 
+@pytest.mark.long
 def test_trainings_of_another_study_are_not_taken_over(tmp_path: Path, whole: Path) -> None:
     """Copied from a folder whose networks were probed otherwise: other names."""
     here, there = tmp_path / "here", tmp_path / "there"
@@ -352,6 +353,7 @@ def test_single_leads_are_read_alone_and_among_absent_ones() -> None:
             np.testing.assert_allclose(own, 1 / (1 + np.exp(-logits)), rtol=1e-4)
 
 
+@pytest.mark.long
 def test_the_study_of_lead_sampling_shows_all_leads_or_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

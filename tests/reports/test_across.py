@@ -80,6 +80,7 @@ def test_who_may_be_the_best_and_who_may_not(three: Run) -> None:
     assert rows["12", "weak"]["p_holm"] < 0.001
 
 
+@pytest.mark.long
 def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> None:
     lacking = replace(MADE, lacking=[("c", "near", "1")])
     one = make(tmp_path / "run", lacking)
@@ -92,6 +93,7 @@ def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> Non
     assert rows_of(one)["12", "near"]["value"] is not None
 
 
+@pytest.mark.long
 def test_first_places_are_those_of_the_main_table(tmp_path: Path) -> None:
     """The best column lacks one task, so it has no mean; it is first elsewhere all the same."""
     one = make(tmp_path / "run", replace(MADE, lacking=[("c", "good", "12")]))

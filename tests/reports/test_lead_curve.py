@@ -29,6 +29,7 @@ def lines(study: Run):
         ]
 
 
+@pytest.mark.long
 def test_csv_rows_are_rows_of_the_main_table(tmp_path):
     reports.write(make.crowded(), tmp_path, only=["main_table", "lead_curve"])
     rows, table = (

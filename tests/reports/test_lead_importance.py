@@ -132,6 +132,7 @@ def test_two_columns_have_files_of_their_own_and_one_map(tmp_path: Path) -> None
     assert len(names) == len(set(names))
 
 
+@pytest.mark.long
 def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
     """The spread between repeated fits makes the intervals wider."""
     small = {"alpha": invented.Data(tasks={"a": 2}, records=120)}

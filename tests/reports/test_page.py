@@ -182,6 +182,7 @@ def test_a_run_without_numbers_says_how_far_it_is(tmp_path):
     assert {"5", "1"} <= set(reports.summary(mixed, None)[0].split())
 
 
+@pytest.mark.long
 def test_comparisons_are_those_of_the_study(page):
     study = make.two_models()
     text = (page("two") / "comparisons.md").read_text()
@@ -193,6 +194,7 @@ def test_comparisons_are_those_of_the_study(page):
     assert 'id="comparisons"' not in (page("two") / "index.html").read_text()
 
 
+@pytest.mark.long
 def test_sections_of_the_crowded_study(page):
     text = read(page("crowded")).text
     spots = [

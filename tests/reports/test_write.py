@@ -64,6 +64,7 @@ def test_a_report_of_another_package_is_left_alone_until_it_is_named(monkeypatch
     assert "mine.csv" in {path.name for path in written}
 
 
+@pytest.mark.long
 def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_path):
     written = reports.write(make.two_models(), tmp_path / "to", also=[mine])
     names = {path.name for path in written}

@@ -118,6 +118,7 @@ def multiprocessing_children() -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.long
 def test_a_process_serves_job_after_job_but_for_plug_ins_from_outside(tmp_path: Path) -> None:
     came, notes = carried(tmp_path, "a", "b", "c")
     assert list(came) == ["a", "b", "c"]

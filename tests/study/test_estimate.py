@@ -47,6 +47,7 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
     told("--limit", "60")
     assert told("--dry-run", "--limit", "60").endswith("\nnothing is left to compute\n")

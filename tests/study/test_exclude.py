@@ -64,6 +64,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert "--set data.exclude=loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_put_right_is_another_study(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ecgbench.results.study import read
 
 MEANS = """
@@ -33,6 +35,7 @@ def fit(evaluation, fit, needed, checkpoint):
 """
 
 
+@pytest.mark.long
 def test_a_protocol_by_path(typed: Callable[..., int], tmp_path: Path) -> None:
     file, run = tmp_path / "means.py", tmp_path / "run"
     file.write_text(MEANS)

@@ -40,6 +40,7 @@ def numbers(run: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_a_fine_tuned_grid_that_grew_trains_nothing_again(typed: Typed, tmp_path: Path) -> None:
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     assert (
@@ -92,6 +93,7 @@ def test_what_one_commit_began_and_another_finished_names_both(
     assert result.uncommitted
 
 
+@pytest.mark.long
 def test_random_training_leads_give_each_policy_its_own_fit(typed: Typed, tmp_path: Path) -> None:
     """Where leads are missing in training, what fills them is part of the training; where none is,
     one fit serves all.

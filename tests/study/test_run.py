@@ -203,6 +203,7 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     assert (grid / "plan.toml").read_bytes() == was
 
 
+@pytest.mark.long
 def test_a_model_that_fails_does_not_cost_the_others(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +319,7 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     assert len(np.unique(one, axis=0)) > 5
 
 
+@pytest.mark.long
 def test_records_that_are_too_short_are_left_out_and_counted(
     typed: Typed, copies: Path, tmp_path: Path, ptbxl_copy: object
 ) -> None:

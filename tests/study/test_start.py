@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TINY = Path(__file__).parents[1] / "tiny.py"
 
 
+@pytest.mark.long
 def test_a_run_that_computes_says_its_records_and_cells(
     here: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ecgbench.data.prepare import find
 
 
+@pytest.mark.long
 def test_what_is_computed_while_reading_gives_the_same_files(
     typed: Callable[..., int], tmp_path: Path
 ) -> None:
