@@ -312,6 +312,8 @@ def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
         assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
         assert plug_ins.get(asked).build() == name
     assert plug_ins.card("laef") == f"{house.name}.laef"
+    monkeypatch.setattr(registry, "ends", None)  # an import is tried once, whoever asks again
+    assert plug_ins.get("farnet").build() == "Far-Net"
 
 
 def test_an_entry_point_may_not_take_a_name_that_is_taken(
