@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Kind = Literal["", "fit", "published", "test", "uncommitted", "untrained"]
-"""Of notes that are not grave; fit: what a fit says of itself; test: why a row has no interval or
-is not tested, or what it is compared on.
+Kind = Literal["", "alone", "fit", "published", "test", "uncommitted", "untrained"]
+"""Of notes that are not grave; alone: why a row is compared with none; fit: what a fit says of
+itself; test: why a row has no interval or is not tested, or what it is compared on.
 """
 
 

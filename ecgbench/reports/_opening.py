@@ -16,7 +16,7 @@ import pandas as pd
 from ecgbench.cards.dataset import PATIENTS_UNKNOWN
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
-from ecgbench.reports._best import CLEAR, EQUAL, best_of
+from ecgbench.reports._best import CHANCE, CLEAR, EQUAL, UNTESTED, best_of
 from ecgbench.reports._facts import OWN_WEIGHTS, PENDING, gaps, heads_of, setting_words, tasks
 from ecgbench.reports._section import Figure, Opening, records
 from ecgbench.reports._text import points, signed_bracket, sure
@@ -230,15 +230,15 @@ def _ahead(study: Run, row: Row) -> str:
     if row["verdict"] == EQUAL:
         return f"the same as {second}"
     ahead = f"{points(row['difference'])} {signed_bracket(row['low'], row['high'])}".strip()
-    chance = "" if row["verdict"] == CLEAR else ", which could be chance"
-    return f"{ahead} above {second}{chance}"
+    doubt = {CHANCE: ", which could be chance", UNTESTED: ", which was not tested"}
+    return f"{ahead} above {second}{doubt.get(row['verdict'], '')}"
 
 
 def _at_twelve(study: Run, row: Row) -> str:
     if row["verdict"] == CLEAR:
         head = heads_of(study)[row["best_model"], row["best_policy"]]
         return f"{head.label.removesuffix(OWN_WEIGHTS)} is best, {_ahead(study, row)}"
-    return "no difference can be shown"
+    return f"no difference {'was tested' if row['verdict'] == UNTESTED else 'can be shown'}"
 
 
 # what fewer leads keep
@@ -330,6 +330,8 @@ def _before(study: Run, row: Row) -> Iterator[str]:
         )
     ):
         yield f"{model.title} met these recordings in its pre-training: its numbers are too high."
+    if model and study.provenance.protocol == "shipped":
+        yield f"{model.title}: the classifier in its file of weights is scored, without a fit."
     if row["counted"] == "recordings":
         yield f"{PATIENTS_UNKNOWN[0].upper()}{PATIENTS_UNKNOWN[1:].rstrip('.')}."
 

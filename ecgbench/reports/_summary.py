@@ -38,12 +38,15 @@ def _table(study: Run) -> Table:
 
 
 def _labels(study: Run, task: TaskTitle) -> str:
-    """The number of labels that its mean is of."""
+    """The number of labels that its means are of."""
     main, every = study.main, {one.name: one.n_labels for one in study.tasks}[task.task]
     rows = main[(main["task"] == task.task) & (main["metric"] == study.metric)]
     scored = rows.loc[rows["value"].notna()]
-    number = (scored["n_labels"] - scored["n_undefined"]).max() if len(scored) else 0
-    of = f"{number:.0f} of " if number < every else ""
+    few, most = 0, 0
+    if len(scored):
+        numbers = scored["n_labels"] - scored["n_undefined"]
+        few, most = int(numbers.min()), int(numbers.max())
+    of = f"{few if few == most else f'{few} to {most}'} of " if few < every else ""
     return f"{of}{counted(every, 'label')} of {task.title}"
 
 

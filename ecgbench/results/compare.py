@@ -192,6 +192,9 @@ def _able(rows: Sequence[Row]) -> list[Row]:
     ]
     for row, own in zip(rows, drawn, strict=True):
         row.ragged = own != set().union(*drawn)
+        if row.ragged:
+            text = "its mean is over other labels, lead draws, fits or folds than those beside it"
+            row.notes.append(Note("alone", f"{text}: compared with none"))
     return [r for r in rows if not r.ragged]
 
 

@@ -83,8 +83,13 @@ def _in(content: Mapping[str, Any], layout: Weights, card: ModelCard) -> Head | 
     tensors = inside(content, layout)
     parts = [tensors.get(layout.classifier.tensors + name) for name in NAMES]
     weight, bias = (p.detach().float().numpy() if isinstance(p, Tensor) else None for p in parts)
-    if weight is None or bias is None:
+    if weight is None and bias is None:
         return None
+    if weight is None or bias is None:
+        missing = layout.classifier.tensors + NAMES[weight is not None]
+        raise BadWeights(
+            f"the classifier of {card.title} has no {missing} in its file; pass the authors' own"
+        )
     classes = len(layout.classifier.classes)
     if weight.shape != (classes, card.dim) or bias.shape != (classes,):
         raise BadWeights(

@@ -85,6 +85,10 @@ def test_a_head_of_other_classes_is_refused(tmp_path: Path) -> None:
     save_file(of_pack("dense.", 5, 1024), tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="150 classes"):
         classifier.head(card, str(tmp_path / "other.safetensors"))
+    alone = {"dense.weight": of_pack("dense.", 150, 1024)["dense.weight"]}
+    save_file(alone, tmp_path / "half.safetensors")
+    with pytest.raises(BadWeights, match=r"no dense\.bias"):
+        classifier.head(card, str(tmp_path / "half.safetensors"))
     save_file(of_pack("fc.", 5, 1024), tmp_path / "none.safetensors")
     assert classifier.head(card, str(tmp_path / "none.safetensors")) is None
     assert classifier.head(card, "random") is None
@@ -169,6 +173,10 @@ def test_a_run_of_what_is_shipped(
     assert set(both.main["status"]) == {"ok"}
     assert len(verdicts(both)) > 0
     assert both.comparisons.empty
+    said = "\n".join(summary(both, None))
+    assert "mean over 1 to 2 of 12 labels of PTB-XL Rhythm" in said
+    assert "the classifier in its file of weights is scored" in said
+    assert "chance" not in said.partition("AUROC × 100")[0], "no difference of other means"
 
     capsys.readouterr()
     for words, said in (
