@@ -20,11 +20,11 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
 test: .venv/.dev  ## what must hold, in 5 minutes; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
-	@echo "The tests take about 5 minutes on two cores; make test-long runs the slower ones, about 17 minutes"
+	@echo "The tests take about 5 minutes on two cores; make test-long runs the slower ones, about 18 minutes"
 	$(PYTEST) -m "not long"
 
 test-long: .venv/.dev  ## the slower tests
-	@echo "The slower tests take about 17 minutes on two cores"
+	@echo "The slower tests take about 18 minutes on two cores"
 	$(PYTEST) -m long
 
 soak: .venv/.dev  ## every fault of docs/explanation/reliability.md, whose table it writes (SOAK="words of a name": those alone)

@@ -153,6 +153,7 @@ def _on_path(package: str) -> Iterator[Path]:
 
 @cache
 def _resolved(place: str) -> Path:
+    """Of a package that Python has found, which it does not look for again."""
     return Path(place).resolve()
 
 
@@ -161,9 +162,8 @@ def _located(base: Path, name: str) -> Iterator[Path]:
     below = str(base)
     for part in name.split("."):
         below = os.path.join(below, part)
-        yield from map(
-            _resolved, filter(os.path.isfile, (f"{below}.py", os.path.join(below, "__init__.py")))
-        )
+        files = f"{below}.py", os.path.join(below, "__init__.py")
+        yield from (Path(file).resolve() for file in filter(os.path.isfile, files))
 
 
 def _imports(file: Path, content: bytes) -> Iterator[tuple[Path | None, str]]:
