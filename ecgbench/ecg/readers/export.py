@@ -101,7 +101,7 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
     steps = whole and (bool(said.gains) or said.are_steps(own, options))
     zeros = said.zeros_of(steps, values, bits, record)
-    if any(zeros) and not (said.zeros or any(bits)):
+    if any(zeros) and not any(bits):
         notes.append(("offset", f"steps are all above 0: {zeros[0]:g} is taken as 0 mV"))
     for row, zero, scale in zip(values, zeros, scales):
         row -= zero

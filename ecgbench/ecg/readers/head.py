@@ -1,5 +1,5 @@
 """The lines before the numbers of a text table. A statement is understood where its unit says what
-it is, and its name is one of a few English words:
+it is, and its name is made of a few English words:
 
     Sampling Rate (Hz),125      Hz, kHz; also fs=500 and other names of nothing but this rate
     Interval: 4 ms              ms or s a sample
@@ -13,7 +13,6 @@ Any other line that may speak of a rate or a unit is shown where one is not know
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -30,16 +29,6 @@ from ecgbench.ecg.readers.notation import (
 )
 from ecgbench.errors import BadRecord, BadSetting
 
-_PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*?)[\s,;\"']*")
-_CELL_OF_UNIT = re.compile(r"^([^,;\t]+[,;\t]\s*[\d.]+)\s*[,;\t]\s*([^\W\d][^,;\t]*)[,;\t\s]*$")
-"""`Sampling rate,500,Hz`."""
-_SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
-_OF_A_COMMA = re.compile(
-    r"[^\d:=,;\t]*\s\d+(,\d|(\.\d+)?\s*[,;\t]\s*[mun\u00b5\u03bc]?v\b).*", re.IGNORECASE
-)
-"""`Resolution 4,88 uV`, `Scale 2.5,uV`: words and a number, and no name before the comma."""
-_IN_KEY = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]|(.*?)[\s_]+(k?hz|ms|us|s|[mun]?v)", re.I)
-
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
@@ -50,7 +39,9 @@ _SAMPLING = _set("sample samples sampling sampled")
 _INTERVAL = _set("interval period dt ts delta increment xincrement")
 _RATE = _set("rate frequency freq hz second")
 _SURE = _ALONE | _SAMPLING | _INTERVAL
-_WITH = _RATE | _set("time data ecg ekg signal at of the per in acquisition adc t y amplitude")
+_WITH = _RATE | _set(
+    "time data ecg ekg signal at of the per in acquisition adc t y amplitude s ms us"
+)
 _OTHER = _set(
     "points number filter mains notch line pass highpass lowpass low high cut cutoff band "
     "bandwidth heart pulse respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc "
@@ -59,33 +50,36 @@ _OTHER = _set(
 )
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
-_AS_UNIT = (_UNIT | _WITH) - {"per"}
 _STEPS = _set("resolution lsb step stepsize quantization quantisation")
 _ZERO = _set("zero baseline offset adczero zerolevel")
-_OF_ZERO = _ZERO | _set("adc digital dc level value of the converter signal ecg ekg in")
+_OF_ZERO = _ZERO | _set(
+    "adc digital dc level value of the converter signal ecg ekg in count counts lsb adu bit bits"
+)
 _LEAD = _set("lead leads channel channels signal signals label labels electrode")
-_NAMES = _set("name names ecg ekg")
+_NAMES = _LEAD | _set("name names ecg ekg")
 _STEP = r"(?:lsb|adu|adc(?: ?units?| ?counts?)?|counts?|bits?|steps?|units?|digits?|du|nu|1)"
-_VOLT = re.compile(r"[mun]?v")
-_PER_MV = re.compile(rf"{_STEP}?/([mun]?v)")
-_A_STEP = re.compile(rf"([mun]?v)/{_STEP}")
 STEPS = re.compile(rf"{_STEP}|raw|a\.?u\.?|arb.*|adc.*|no_units", re.IGNORECASE)
 """Units that are steps of a converter."""
+_NUMBER = r"[-+]?\d(?:[\d.,' ]*\d)?(?:e[-+]?\d+)?"
+_ONE_NUMBER = re.compile(rf"(?P<name>\D*?)\s*(?P<number>{_NUMBER})\s*(?P<unit>\D*)")
+_EQUAL = re.compile(rf"({_NUMBER}) ?({_STEP}|[mun]?v)\s*[=,:]\s*({_NUMBER}) ?({_STEP}|[mun]?v)")
+"""`200 LSB = 1 mV`."""
+_VOLT = re.compile(r"([mun]?v)")
+_PER_MV = re.compile(rf"{_STEP}?/([mun]?v)")
+_A_STEP = re.compile(rf"([mun]?v)/{_STEP}")
+_SIGNS = " \t,;:=\"'()[]#%"
 _OF_RATE = re.compile(
-    r"hz\b|hertz|rate\b|\bsampling\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
+    r"hz\b|rate\b|\bsampling\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
 )
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_FEWER = re.compile(
-    r"decimat|down-?sampl|sub-?sampl|every \w+ sample|\bskip|\bstride\b|\bthin|export step"
+_OF_UNIT = re.compile(r"(?<![a-z])[mun]?v\b|\bunit|einheit|unit[eéàá]|unidad")
+_CHANGE = re.compile(
+    r"decimat|(down|sub)-?sampl|every \w+ sample|\bskip|\bstride\b|\bthin|export step|polarit|"
+    r"\bsign\b|invert|upside|revers|negat"
 )
-_SIGN = re.compile(r"polarit|\bsign\b")
-_TURNED = re.compile(r"invert|upside|revers|negat|-\s*1")
-_NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*")
-_HZ = re.compile(r"(\d[\d.,']*)\s*(k?hz)\b", re.IGNORECASE)
-_OF_FACTOR = re.compile(r"scal(?!e unit)|amplifi(ed|cation)|multipl|factor")
-_OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
+_NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*|normal|positive|.*hz")
 
 
 @dataclass
@@ -98,8 +92,6 @@ class Head:
     """(where it stands, how many of the file's units make 1 mV) of lines on the unit."""
     gains: list[tuple[str, float]] = field(default_factory=list)
     """The same, of lines on the gain or the size of a step."""
-    zeros: list[tuple[str, float]] = field(default_factory=list)
-    """(line, step of 0 mV, NaN where it is in another unit) of lines on it that do not say 0."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
     numbered: dict[int, str] = field(default_factory=dict)
@@ -107,23 +99,15 @@ class Head:
     raw: str = ""
     """A line that says that the samples are steps of a converter, or ""."""
     changes: list[str] = field(default_factory=list)
-    """Lines by which samples may be fewer than the rate says, or upside down."""
+    """Lines by which samples may be fewer than the rate says, upside down, or not about 0 mV."""
     unclear: list[str] = field(default_factory=list)
     """Lines that may speak of a rate, a unit or a gain."""
     others: list[str] = field(default_factory=list)
 
     def about(self, kind: str) -> str:
-        """The first line that may speak of the "rate", the "unit", the "gain" of steps, or a
-        "factor" of samples with decimals; or "".
-        """
-        words = {
-            "rate": [_OF_RATE],
-            "gain": [_OF_GAIN],
-            "factor": [_OF_FACTOR],
-            "unit": [_OF_UNIT, _OF_GAIN],
-        }[kind]
-        lines = [line for line in self.unclear if kind != "factor" or not _is_one(line)]
-        found = (line for word in words for line in lines if word.search(plain(line)))
+        """The first line that may speak of the "rate", the "unit" or the "gain", or ""."""
+        words = {"rate": [_OF_RATE], "gain": [_OF_GAIN], "unit": [_OF_UNIT, _OF_GAIN]}[kind]
+        found = (x for word in words for x in self.unclear if word.search(_normal(x)))
         return shortened(self.raw or next(found, "") if kind == "unit" else next(found, ""), 60)
 
     def demand_agreement(self, options: ReadOptions, record: str) -> None:
@@ -132,18 +116,17 @@ class Head:
         """
         if self.changes:
             raise BadRecord(
-                f"{record}: by its line {shortened(self.changes[0], 60)!r} samples may be fewer or "
-                f"upside down; correct the rate, or turn them, and take the line out"
+                f"{record}: by its line {shortened(self.changes[0], 60)!r} samples may be fewer, "
+                f"upside down or lie around another value than 0 mV; correct them, or the rate, "
+                f"and take the line out"
             )
-        hz = {line: max(map(_of_hz, _HZ.findall(line)), default=0.0) for line in self.unclear}
-        hz |= {x: hertz(re.sub(r"^\D+", "", _split(x)[1])) or 0.0 for x in hz if not hz[x]}
-        rates = {x: n for x, n in hz.items() if n >= 2 * LOWEST and _OF_RATE.search(plain(x))}
-        units = {line: unit for line in self.unclear for unit in _named_units(line)}
+        rates = {x: hz for x in self.unclear if (hz := _hertz_of(x)) >= 2 * LOWEST}
+        units = {x: scale for x in self.unclear for scale in _units_of(x)}
         for found, known, typed, said in (
             (rates, self.rates, options.fs, f"--fs {options.fs}"),
             (units, self.units or self.gains, per_mv(options.unit or ""), f"--unit {options.unit}"),
         ):
-            agree = [abs((n or 0.0) - typed) <= AGREE * typed for n in found.values() if typed]
+            agree = [abs(n - typed) <= AGREE * typed for n in found.values() if typed]
             if typed and not known and agree and not any(agree):
                 raise BadRecord(
                     f"{record}: the line {shortened(next(iter(found)), 60)!r} differs from {said}; "
@@ -159,24 +142,19 @@ class Head:
     def zeros_of(
         self, steps: bool, values: np.ndarray, bits: Sequence[int | None], record: str
     ) -> list[float]:
-        """The step of 0 mV of each lead: as a line states it, or the middle one of so many bits;
-        else the middle of samples (lead, time) that are steps above 0, as those of a converter
-        without a sign are. BadRecord where lines state several, and where the samples are no steps
-        or do not lie about it.
+        """The step of 0 mV of each lead of samples (lead, time) that are steps: the middle one of
+        so many bits; else, where all are above 0 as those of a converter without a sign are, the
+        middle sample. BadRecord where samples do not lie about it.
         """
-        stated = {value for _, value in self.zeros}
-        if not stated and not (steps and any(bits)):
+        if not (steps and any(bits)):
             above = steps and np.nanmin(values) > 0
             some = values[:, :: 1 + values.shape[1] // 2**17]
             return [float(np.nanmedian(some)) if above else 0.0] * len(values)
-        step, several = stated.pop() if stated else 0.0, bool(stated)
-        zeros = [2.0 ** (n - 1) if n else step for n in bits]
-        about = (np.nanmin(row) <= zero <= np.nanmax(row) for row, zero in zip(values, zeros))
-        if several or not steps or not all(about):
-            line = self.zeros[0][0] if self.zeros else self.raw
+        zeros = [2.0 ** (n - 1) if n else 0.0 for n in bits]
+        if not all(np.nanmin(row) <= zero <= np.nanmax(row) for row, zero in zip(values, zeros)):
             raise BadRecord(
-                f"{record}: {shortened(line, 40)!r} does not fit its samples; if the step of 0 mV "
-                f"is subtracted already, or it is on something else, take it out"
+                f"{record}: its samples are not steps of {self.raw}, of which the middle one is "
+                f"0 mV; give their unit in place of the size of a step: --unit mV"
             )
         return zeros
 
@@ -197,8 +175,7 @@ class Head:
                 f"{record}: its samples have decimals, so that they are no steps, of which "
                 f"{self.gains[0][0]} speaks; say their unit in its head: Unit,mV"
             )
-        odd = self.about("gain" if whole else "factor")
-        if stated and odd and not (self.gains or options.unit):
+        if stated and (odd := self.about("gain")) and not (self.gains or options.unit):
             raise BadSetting(
                 f"{record}: by the line {odd!r} its samples may be steps or multiples of the unit "
                 f"that it states; if the unit is right, give it too, as --unit mV; else correct it"
@@ -223,11 +200,11 @@ def understood(lines: Sequence[str]) -> Head:
     """The content of the lines before the numbers, without those that name columns."""
     head = Head()
     for line in lines:
-        text = _CELL_OF_UNIT.sub(r"\1 \2", line.strip().strip("\ufeff"))
-        several = len(re.findall(r"=|:(?!\d\d)", text)) > 1
-        parts = re.split(r"(?:;|,(?!\d))\s*", text) if several else [text]
-        cells = re.split(r"[,;\t]", text)
+        text = line.strip().strip("\ufeff")
+        parts, cells = [text], re.split(r"[,;\t]", text)
         keys = [cell for cell in cells[::2] if cell.strip()]
+        if len(re.findall(r"=|:(?!\d\d)", text)) > 1:
+            parts = re.split(r"(?:;|,(?!\d))\s*", text)  # fs=500, unit=uV
         named = all(re.match(r"\W*[^\W\d]", key) and not signed(key) for key in keys)
         if len(cells) > 3 and not len(cells) % 2 and named:
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
@@ -237,153 +214,141 @@ def understood(lines: Sequence[str]) -> Head:
     return head
 
 
-def _split(line: str) -> tuple[str, str, str]:
-    """Name, value and unit (of the name) of a line."""
-    ways = [_SPOKEN] if _OF_A_COMMA.fullmatch(line) else [_PAIR, _SPOKEN]
-    found = next(filter(None, (way.fullmatch(line) for way in ways)), None)
-    name, value = (found[1].strip(), found[2].strip()) if found else ("", "")
-    inner = _IN_KEY.fullmatch(name)
-    if not inner:
-        return name, value, ""
-    return (inner[1], value, inner[2]) if inner[2] else (inner[3], value, inner[4])
-
-
-def _of_hz(found: tuple[str, str]) -> float:
-    return hertz(" ".join(found)) or 0.0
-
-
-def _named_units(line: str) -> list[float]:
-    """How many make 1 mV, of the units that a line names; 5 mV is a quantity, mm/mV a gain."""
-    words = [word.strip("()[]\"'") for word in re.split(r"[\s,;:=]+", line)]
-    alone = (w for before, w in pairwise(["", *words]) if not re.search(r"\d$|^per$", before))
-    return [scale for word in alone if (scale := _bare(word))]
-
-
-def _bare(unit: str) -> float | None:
-    return None if re.search(r"\d", unit) else per_mv(unit)
-
-
 def _take(line: str, head: Head) -> None:
-    name, value, unit = _split(line)
-    where = f"the line {shortened(line, 40)!r}"
-    words = {*re.findall(r"[^\W\d_]+", plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))}
-    words |= _OTHER & {*re.findall(r"[a-z]+", unit.lower())}  # rate (original)
-    if (
-        words & _LEAD
-        and words <= _LEAD | _NAMES
-        and value
-        and (signed(value) or not re.search(r"\d", name + value[0]))
-    ):
-        if number := re.search(r"\d+", name):
-            head.numbered[int(number[0])] = value
-            return
-        each = value.split()
-        by_blanks = all(map(signed, each))
-        head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
-    elif words & _ZERO and words <= _OF_ZERO and (found := _zero(value, unit)):
-        if found[0]:
-            head.zeros.append((line, found[0]))
-    elif gain := _gain(name, words, value, unit):
+    text, where = _normal(line), f"the line {shortened(line, 40)!r}"
+    name, number, unit = _measured(text)
+    words = {*re.findall(r"[^\W\d_]+", name)}
+    if _leads(line, head):
+        return
+    if gain := _gain(text, words, _float(number), unit):
         head.gains.append((where, gain))
-    elif _changed(line, value):
+    elif _changed(text) or (words & _ZERO and words <= _OF_ZERO and re.search("[1-9]", text)):
         head.changes.append(line)
-    elif words & _OTHER or "mm/" in line.lower():  # of paper
+    elif words & _OTHER or "mm/" in text:  # of paper
         head.others.append(line)
-    elif hz := _rate(words, value, unit):
+    elif hz := _rate(words, number, unit):
         head.rates.append((where, hz))
-    elif words & _UNIT and words <= _AS_UNIT and (scale := _bare(value) or _bare(unit)):
-        head.units.append((where, scale))
-    elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(value):
+    elif words & _UNIT and words <= (_UNIT | _WITH) - {"per"} and not number and per_mv(unit):
+        head.units.append((where, per_mv(unit) or 0.0))
+    elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(unit):
         head.raw = head.raw or line
-    elif any(kind.search(plain(line)) for kind in (_OF_RATE, _OF_GAIN, _OF_UNIT)):
+    elif any(kind.search(text) for kind in (_OF_RATE, _OF_GAIN, _OF_UNIT)):
         head.unclear.append(line)
     elif line.strip("#%/-=*_,;\t \"'"):
         head.others.append(line)
 
 
-def _is_one(line: str) -> bool:
-    return bool(_NOTHING.fullmatch(plain(_split(line)[1])))
+def _normal(text: str) -> str:
+    """In small letters, with short names of units and / for per."""
+    found = re.sub(
+        r"\s*(\bper\b|/)\s*", "/", plain(re.sub(r"(?<=[a-z])(?=[A-Z][a-z]{2})", " ", text))
+    )
+    for prefix in ("milli", "micro", "nano", ""):
+        short = "u" if prefix == "micro" else prefix[:1]
+        found = re.sub(rf"\b{prefix}volts?\b", f"{short}v", found)
+    return re.sub(r"\bhertz\b", "hz", found.replace("(1/", "(/"))
 
 
-def _changed(line: str, value: str) -> bool:
+def _measured(text: str) -> tuple[str, str, str]:
+    """Name, number and unit of a normal line, "" where it has none; a unit may stand in the name.
+    A line with several numbers has a name alone.
+    """
+    found = _ONE_NUMBER.fullmatch(text)
+    if not found and re.search(r"\d", text):
+        return re.split(r"\d", text)[0], "", ""
+    name, number, unit = found.groups() if found else (text, "", "")
+    if not (unit := unit.strip(_SIGNS)):
+        of_name = re.fullmatch(r"(.*?)([^\s_()\[\]:=,;]+)", name.strip(_SIGNS))
+        word = of_name[2] if of_name else ""
+        if of_name and (
+            not number or hertz("1", word) or hertz("1", word, True) or _of_volts(word)
+        ):
+            name, unit = of_name.groups()
+    return name, number, unit
+
+
+def _of_volts(unit: str) -> bool:
+    return any(kind.fullmatch(unit) for kind in (_VOLT, _PER_MV, _A_STEP))
+
+
+def _float(number: str) -> float | None:
+    """The one value that a number can have."""
+    read = numbers(number.lstrip("+-"))
+    return read[0] * (-1) ** number.startswith("-") if len(read) == 1 else None
+
+
+def _leads(line: str, head: Head) -> bool:
+    """Whether a line names leads, which are kept."""
+    name, *rest = re.split(r"\s*[:=,;\t]\s*", line.strip(_SIGNS + "#"), maxsplit=1)
+    value, words = "".join(rest).strip("\"'"), {*re.findall(r"[^\W\d_]+", plain(name))}
+    alone = value and (signed(value) or not re.search(r"\d", name + value[0]))
+    if not (words & _LEAD and words <= _NAMES and alone):
+        return False
+    if number := re.search(r"\d+", name):
+        head.numbered[int(number[0])] = value
+    else:
+        by_blanks = all(map(signed, value.split()))
+        head.leads += value.split() if by_blanks else re.split(r"\s*[,;|\t]\s*", value)
+    return True
+
+
+def _changed(text: str) -> bool:
     """Whether a line says that samples were left out (Decimation: 2) or turned (Polarity:
     inverted).
     """
-    subject, said = _subject(line), plain(value)
-    if _SIGN.search(subject):
-        return bool(_TURNED.search(said))
-    if _TURNED.search(subject):
-        return not _NOTHING.fullmatch(said) or said == "1"
-    fewer = _FEWER.search(subject) and not (_is_one(line) or "hz" in said)
-    return bool(fewer)
+    name, *rest = re.split(r"\s*[:=,;\t]\s*", text, maxsplit=1)
+    if not rest:
+        return bool(_CHANGE.search(text)) and len(text.split()) <= 4
+    off = _NOTHING.fullmatch(rest[0]) and not ("invert" in name and rest[0] == "1")
+    return bool(_CHANGE.search(name)) and not off
 
 
-def _subject(line: str) -> str:
-    """The name of what a line is on; a line of few words as it is, "" of a longer one."""
-    found = _PAIR.fullmatch(line)
-    return plain(found[1]) if found else plain(line) * (len(line.split()) <= 4)
-
-
-def _rate(words: set[str], value: str, unit: str) -> float | None:
+def _rate(words: set[str], number: str, unit: str) -> float | None:
     """Hz of a line on the rate or the interval of the samples; None for another."""
-    each = re.sub(r"\s*(/|per)\s*sample", "", value, flags=re.IGNORECASE)
-    if not (words & _SURE or each != value or "sample" in value) or words - _SURE - _WITH:
+    if not (words & _SURE or "sample" in unit) or words - _SURE - _WITH:
         return None
-    interval = hertz(each, unit, interval=True)
-    if words & _INTERVAL and not unit and (bare := numbers(value)) and 0 < bare[-1] < 0.01:
-        interval = 1 / bare[-1]  # no unit: seconds
+    interval = hertz(number, re.sub(r"/sample$", "", unit), interval=True)
+    if words & _INTERVAL and not unit and (bare := _float(number)) and 0 < bare < 0.01:
+        interval = 1 / bare  # no unit: seconds
     if interval is not None:
         return interval if interval >= LOWEST else None  # longer ones are of something else
-    if words & _INTERVAL or not (words & (_ALONE | _RATE) or re.search("[a-z]", value)):
-        return None
-    return hertz(value, unit or "hz" * ("hz" in words))
+    return (
+        hertz(number, unit)
+        if (words & (_ALONE | _RATE) or unit) and not words & _INTERVAL
+        else None
+    )
 
 
-def _zero(value: str, unit: str) -> tuple[float] | None:
-    """The step of 0 mV by the value of a line, NaN where it is no one number of steps; None where
-    it is of something else (5 s, off).
-    """
-    if not (found := re.fullmatch(r"([-+]?\d+(?:\.\d*)?)\s*([^\d,;]*)", value)):
-        return (np.nan,) if re.search(r"\d", value) else None
-    number, of = float(found[1]), _per(found[2]) or _per(unit)
-    if of and not (re.fullmatch(_STEP, of) or _VOLT.fullmatch(of)):
-        return None
-    return (np.nan if number and (_VOLT.fullmatch(of) or number % 1) else number,)
-
-
-def _gain(name: str, words: set[str], value: str, unit: str) -> float | None:
-    """How many steps make 1 mV by a line with a unit such as LSB/mV or uV/LSB, or on the size of a
+def _gain(text: str, words: set[str], number: float | None, unit: str) -> float | None:
+    """How many steps make 1 mV by a line with a unit such as LSB/mV or uV/LSB, on the size of a
     step, or such as 200 LSB = 1 mV; None for another line.
     """
-    left, right = _measured(f"{name} {unit}"), _measured(value)
-    for steps, volts in ((left, right), (right, left)):
-        several_bits = steps[1].startswith("bit") and steps[0] not in (None, 1.0)  # a resolution
-        step = _A_STEP.fullmatch(f"mv/{steps[1]}") and not several_bits
-        if step and volts[0] and _VOLT.fullmatch(volts[1]):
-            return (steps[0] or 1.0) * (per_mv(volts[1]) or 0.0) / volts[0]
-    if not right[0]:
+    if found := _EQUAL.fullmatch(text.strip(_SIGNS)):
+        one, of, other, size = found.groups()
+        steps, volts, kinds = (
+            (other, one, (size, of)) if _VOLT.fullmatch(of) else (one, other, (of, size))
+        )
+        several_bits = kinds[0].startswith("bit") and steps != "1"  # a resolution
+        if several_bits or _VOLT.fullmatch(kinds[0]) or not _VOLT.fullmatch(kinds[1]):
+            return None
+        number, unit = (_float(volts) or 0.0) / (_float(steps) or np.inf), f"{kinds[1]}/lsb"
+    if not number or number < 0:
         return None
-    for kind in (right[1], _per(unit), left[1]):
-        if found := _PER_MV.fullmatch(kind):
-            return right[0] * (per_mv(found[1]) or 0.0)
-        if found := _A_STEP.fullmatch(kind):
-            return (per_mv(found[1]) or 0.0) / right[0]
-    volt = _VOLT.fullmatch(right[1] or _per(unit))
-    return (per_mv(volt[0]) or 0.0) / right[0] if volt and words & _STEPS else None
+    if a_millivolt := _PER_MV.fullmatch(unit):
+        return number * (per_mv(a_millivolt[1]) or 0.0)
+    a_step = _A_STEP.fullmatch(unit) or (_VOLT.fullmatch(unit) if words & _STEPS else None)
+    return (per_mv(a_step[1]) or 0.0) / number if a_step else None
 
 
-def _measured(text: str) -> tuple[float | None, str]:
-    """The number at the start of a text, None where it has none or several meanings, and its
-    unit.
-    """
-    found = re.fullmatch(r"([\d.,'\s]*\d(?:[eE][-+]?\d+)?)?\s*(.*)", text, re.DOTALL)
-    read = numbers(found[1]) if found and found[1] else []
-    return (read[0] if len(read) == 1 else None), _per(found[2] if found else text)
+def _hertz_of(line: str) -> float:
+    """Hz of a line on a rate that is not understood; 0 where it has none."""
+    text = _normal(line)
+    _, number, unit = _measured(text)
+    found = re.findall(r"(\d[\d.,']*)\s*(k?hz)\b", text) or [(number, "")] * (not unit)
+    return max((hertz(*one) or 0.0 for one in found), default=0.0) if _OF_RATE.search(text) else 0.0
 
 
-def _per(unit: str) -> str:
-    """A unit in small letters, with / for per and short names of volts."""
-    text = re.sub(r"\s*(\bper\b|/)\s*", "/", plain(unit)).strip()
-    for prefix in ("milli", "micro", "nano"):
-        text = re.sub(rf"{prefix}volts?\b", f"{'u' if prefix == 'micro' else prefix[0]}v", text)
-    return re.sub(r"\bvolts?\b", "v", text)
+def _units_of(line: str) -> list[float]:
+    """How many make 1 mV, of the units that a line names; 5 mV is a quantity, mm/mV a gain."""
+    words = re.findall(r"(?<!\d )(?<![\w/])[mun]?v\b", _normal(line))
+    return [scale for word in words if (scale := per_mv(word))]

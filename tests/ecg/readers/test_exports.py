@@ -153,21 +153,12 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
     ),
     **{
         f"a step of 0 mV, {line}": (
-            f"Sample rate: 500 Hz\n{line}\n\nI\tII\n" + lines(*UV[:2] + zero),
+            f"Sample rate: 500 Hz\n{line}\n\nI\tII\n" + lines(*UV[:2]),
             STEP,
             "I II",
             500,
         )
-        for line, zero in (
-            ("ADC zero: 2048", 2048),
-            ("Baseline,-100", -100),
-            ("ADC zero (LSB): 512", 512),
-            ("Zero level = 1024 counts", 1024),
-            ("adc_zero=0", 0),
-            ("Resolution: 1 uV\nOffset: 300", 300),
-            ("Offset: 5 s", 0),
-            ("Baseline filter: 0.5 Hz", 0),
-        )
+        for line in ("adc_zero=0", "Baseline filter: 0.5 Hz")
     },
     "Shimmer": (
         SHIMMER.format("Unix", "ms") + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
@@ -400,18 +391,11 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
     **{
         f"a step of 0 mV, {line}": (
             f"Sample rate: 500 Hz\n{line}\nI;II\n" + BODY,
-            said,
+            STEP,
             BadRecord,
-            "does not fit its samples",
+            f"{re.escape(line)}.* another value than 0 mV",
         )
-        for line, said in (
-            ("ADC zero: 2048", STEP),  # it was subtracted
-            ("ADC zero: 100", Options(unit="uV")),
-            ("Unit: uV\nADC zero: 100", Options()),
-            ("ADC zero: 100\nBaseline: 90", STEP),
-            ("Offset: 0.5 mV", STEP),
-            ("ADC zero,100,90", STEP),
-        )
+        for line in ("ADC zero: 2,048", "Baseline,-100", "Zero level = 1024 counts (12 bit)")
     },
     "leads of numbered channels, contradicted": (
         "Channel 1: V5\nChannel 2: I\nch1;ch2\n" + BODY,

@@ -169,7 +169,7 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
     "resolution in the name": ("Resolution (uV/LSB),5", None, 200),
     "resolution, unit in a cell": ("Resolution,4,uV", None, 250),
     "gain, unit in a cell": ("Gain;200;LSB/mV", None, 200),
-    "decimals and a unit in a cell": ("Resolution (uV);2,5;uV/bit", None, "--unit"),
+    "decimals and a unit in a cell": ("Resolution (uV);2,5;uV/bit", None, 400),
     "units per mV, two readings": ("Units per mV: 1,000", None, "--unit"),
     "units per mV": ("Units per mV: 400", None, 400),
     "number before the unit": ("Scale 2.5,uV", None, "--unit"),
