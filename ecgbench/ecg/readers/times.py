@@ -14,6 +14,8 @@ from ecgbench.errors import BadRecord
 FASTEST = 40_000.0
 """Hz; no ECG is sampled faster, so that a time that steps by 0.01 is in seconds."""
 DAY = 86_400
+FEW = 100
+"""Of so many steps one is odd at least where the rate does not fit the decimals of its times."""
 BLOCK = 2**18
 """Samples that are compared at once."""
 
@@ -233,11 +235,11 @@ def _uneven(column: np.ndarray, i: int, usual: float, name: str, record: str) ->
 
 def _irregular(steps: np.ndarray, usual: float) -> int | None:
     """The first of the steps that are not the usual one, of times written to about a sample, where
-    they do not come at even distances, as those of a rate that does not fit the decimals do: a
-    sample is lost, or there twice.
+    they are few or do not come at even distances, as those of a rate that does not fit the
+    decimals do: a sample is lost, or there twice.
     """
     odd = np.flatnonzero(np.abs(steps - usual) > 0.01 * usual)
-    if not len(odd) or (len(odd) > 2 and np.ptp(np.diff(odd)) <= 1):
+    if not len(odd) or (len(odd) > len(steps) / FEW and np.ptp(np.diff(odd)) <= 1):
         return None
     return int(odd[0])
 

@@ -425,6 +425,7 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
             ("time (s)", [f"{i / 250 // 0.1 / 10:.1f}" for i in range(COUNT)]),
             ("time (ms)", [i + (i > 299) for i in range(COUNT)]),
             ("time (ms)", [i + (i > 99) + (i > 399) for i in range(COUNT)]),
+            ("time (ms)", [i + i // 150 for i in range(COUNT)]),
             ("sample", [i - (i > 299) for i in range(COUNT)]),
         )
     },
