@@ -35,8 +35,9 @@ LAYOUT = 8
 """Raised by hand when reading, checking or storing changes: all prepared copies are then made
 again.
 """
-LONG = 2.0
-"""An index, or its folds, that took more seconds than this is cached next to the prepared copies.
+LONG, LONG_OF_TABLES = 2.0, 0.1
+"""An index, or its folds, that took more seconds than this is cached next to the prepared copies;
+an index of tables, whose hash names it.
 """
 T = TypeVar("T")
 
@@ -154,6 +155,7 @@ class Source:
             make=lambda: _index(name, module, root),
             write=as_parquet,
             read=lambda content: pd.read_parquet(io.BytesIO(content)),
+            long=LONG_OF_TABLES if _tables(module, root) else 0.0,
         )
         return source.divided(index)
 
@@ -214,15 +216,19 @@ def _index(name: str, module: Any, root: Path | None) -> pd.DataFrame:
 
 
 def cached(
-    file: Path, make: Callable[[], T], write: Callable[[T], bytes], read: Callable[[bytes], T]
+    file: Path,
+    make: Callable[[], T],
+    write: Callable[[T], bytes],
+    read: Callable[[bytes], T],
+    long: float = 0.0,
 ) -> T:
-    """The result of `make`, read from a file if an earlier call took long."""
+    """The result of `make`, read from a file if an earlier call took so many seconds (0: LONG)."""
     content = read_hashed(file)
     if content is not None:
         return read(content)
     began = time.monotonic()
     made = make()
-    if time.monotonic() - began > LONG:
+    if time.monotonic() - began > (long or LONG):
         with suppress(OSError, WriteError):  # it can be made again
             put_hashed(file, write(made))
     return made
