@@ -51,6 +51,7 @@ _OTHER = _set(
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
 _STEPS = _set("resolution lsb step stepsize quantization quantisation")
+_SIZED = _STEPS | {"unit", "units"}
 _ZERO = _set("zero baseline offset adczero zerolevel")
 _OF_ZERO = _ZERO | _set(
     "adc digital dc level value of the converter signal ecg ekg in count counts lsb adu bit bits"
@@ -222,7 +223,7 @@ def _take(line: str, head: Head) -> None:
         return
     if gain := _gain(text, words, _float(number), unit):
         head.gains.append((where, gain))
-    elif _changed(text) or (words & _ZERO and words <= _OF_ZERO and re.search("[1-9]", text)):
+    elif _changed(text) or (words & _ZERO and words <= _OF_ZERO and _is_level(text, unit)):
         head.changes.append(line)
     elif words & _OTHER or "mm/" in text:  # of paper
         head.others.append(line)
@@ -253,6 +254,7 @@ def _measured(text: str) -> tuple[str, str, str]:
     """Name, number and unit of a normal line, "" where it has none; a unit may stand in the name.
     A line with several numbers has a name alone.
     """
+    text = re.sub(r"^((?:ch|channel|lead)[ #]*)\d+(?=\s*[:=,;\t])", r"\1", text)
     found = _ONE_NUMBER.fullmatch(text)
     if not found and re.search(r"\d", text):
         return re.split(r"\d", text)[0], "", ""
@@ -269,6 +271,12 @@ def _measured(text: str) -> tuple[str, str, str]:
 
 def _of_volts(unit: str) -> bool:
     return any(kind.fullmatch(unit) for kind in (_VOLT, _PER_MV, _A_STEP))
+
+
+def _is_level(text: str, unit: str) -> bool:
+    """Whether a line on a zero states another one than 0, in steps or volts."""
+    of = not unit or STEPS.fullmatch(unit) or _VOLT.fullmatch(unit)
+    return bool(of and re.search("[1-9]", text))
 
 
 def _float(number: str) -> float | None:
@@ -336,7 +344,7 @@ def _gain(text: str, words: set[str], number: float | None, unit: str) -> float 
         return None
     if a_millivolt := _PER_MV.fullmatch(unit):
         return number * (per_mv(a_millivolt[1]) or 0.0)
-    a_step = _A_STEP.fullmatch(unit) or (_VOLT.fullmatch(unit) if words & _STEPS else None)
+    a_step = _A_STEP.fullmatch(unit) or (_VOLT.fullmatch(unit) if words & _SIZED else None)
     return (per_mv(a_step[1]) or 0.0) / number if a_step else None
 
 

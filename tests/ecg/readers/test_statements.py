@@ -184,6 +184,7 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
     "another language": ("Einheit: mV", None, "line 'Einheit: mV'.* --unit"),
     "another language, contradicted": ("Einheit: mV", "uV", "differs from --unit uV"),
     "unit": ("Unit: µV", None, 1000),
+    "a number of units": ("Unit: 4.88 uV", "uV", "204.918 by the file and 1000 by --unit"),
     "unit of a name": ("Amplitude unit;mV", None, 1),
     "unit contradicted": ("Units: uV", "mV", "1 mV is 1000 by the file and 1 by --unit mV"),
     "unit not understood": ("Unit: raw", "mV", "'Unit: raw', and mV by --unit"),
