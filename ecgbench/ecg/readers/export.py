@@ -156,30 +156,20 @@ def _named(
     names: list[str], signals: list[int], said: head.Head, options: ReadOptions, record: str
 ) -> list[str] | None:
     """Names of the signals, from the lines on leads where no column names one. BadRecord where
-    both do and differ, and where `--signals` NAME=LEAD differs from these lines.
+    names of columns, or `--signals` NAME=LEAD, differ from these lines.
     """
-    own, typed = [names[i] for i in signals], options.typed
-    leads = [*dict.fromkeys(filter(signed, said.leads))] or said.leads
-    named = [*filter(None, map(signed, own))]
-    if named and len(named) == len(leads) and all(map(signed, leads)):
-        if named != [*map(signed, leads)]:
-            raise BadRecord(
-                f"{record}: its signals are {', '.join(leads)} by its head and {', '.join(named)} "
-                f"by the names of its columns; correct the one that is wrong"
-            )
-    elif not named and len(leads) == len(own) and (any(map(signed, leads)) or not any(own)):
-        both = [
-            (signed(typed[name]), signed(lead)) for name, lead in zip(own, leads) if name in typed
-        ]
-        if any(one != other for one, other in both):
-            raise BadRecord(
-                f"{record}: its signals are {', '.join(leads)} by its head, and other leads by "
-                f"--signals {','.join(options.signals)}; correct the one that is wrong"
-            )
-        return leads
-    else:
+    own, leads = [names[i] for i in signals], said.leads
+    leads = [*dict.fromkeys(filter(signed, leads))] or leads
+    if len(leads) != len(own) or not any(map(signed, leads)):
         said.others.extend(leads)
-    return own if any(own) else None
+        return own if any(own) else None
+    pairs = [(signed(options.typed.get(name, name)), signed(x)) for name, x in zip(own, leads)]
+    if any(one and one != other for one, other in pairs):
+        raise BadRecord(
+            f"{record}: its signals are {', '.join(leads)} by its head and {', '.join(own)} by the "
+            f"names of its columns or --signals; correct the one that is wrong"
+        )
+    return own if any(map(signed, own)) else leads
 
 
 def _filled(
@@ -230,10 +220,9 @@ def _chunks(
         for frame in pd.read_csv(file, names=[*range(count)], dtype=kinds, **table.layout):
             if not isinstance(frame.index, pd.RangeIndex):
                 raise ValueError("it has lines with more values than its first ones")
-            values = np.empty((len(frame), count))
-            for i in range(count):
-                column = pd.to_numeric(frame[i], "coerce") if i in others - texts else frame[i]
-                values[:, i] = 0.0 if i in texts else column.to_numpy()
+            values = np.zeros((len(frame), count))
+            for i in {*range(count)} - texts:
+                values[:, i] = pd.to_numeric(frame[i], "coerce" if i in others else "raise")
             for i, day in table.clocks.items():
                 clock = times.seconds(frame[i], None if day is None else frame[day])
                 nights = max(0.0, np.ceil((last[i] - clock[0]) / times.DAY - 0.5))
