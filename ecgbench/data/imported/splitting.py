@@ -43,14 +43,12 @@ def count(table: pd.DataFrame, labels: Sequence[str], whose: str = "patient") ->
         return FEW if many else PARTS
     missing = "; ".join(
         f"{label!r} has {counted(having, whose)} with it and {without} without"
-        for label, (having, without) in list(patients.items())[:5]
+        for label, (having, without) in [*patients.items()][:5]
     )
-    blank = any(having and not without for having, without in patients.values())
-    zeros = "; a blank cell is unknown: write 0 where the label is absent" if blank else ""
     raise BadSetting(
         f"too few {whose}s for training, validation and test: {missing}; {PARTS} of each are "
-        f"needed for at least one label (or give the splits: a column split with "
-        f"{', '.join(SPLITS)}){zeros}"
+        f"needed for at least one label (0 where it is absent; a blank cell is unknown), or a "
+        f"column split with {', '.join(SPLITS)}"
     )
 
 
@@ -129,8 +127,6 @@ def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:
             f"patient {spread.index[spread > 1][0]!r} is in more than one split; a model would be "
             f"tested on patients whom it was trained on"
         )
-    if empty := [name for name in SPLITS if not (split == name).any()]:
-        raise BadSetting(f"no record is in the split {empty[0]}; it must have some")
     both = [{0, 1} <= {*table.loc[split == name, label]} for label in labels for name in SPLITS]
     if not np.reshape(both, (-1, len(SPLITS))).all(axis=1).any():
         raise BadSetting(
