@@ -16,7 +16,6 @@ reason in `left_out` keeps a record out of everything but the list of what was l
 import json
 import os
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
@@ -182,14 +181,14 @@ class Recordings(ModuleType):
     @property
     def root(self) -> Path:
         """Folder of the recordings, as the card says it; it may not exist."""
-        return _folder(Path(str(self.__file__)), self.said)
+        return place(Path(str(self.__file__)), self.said)[0]
 
     @cached_property
     def CARD(self) -> DatasetCard:
         """Facts of the usable records, and what card.toml says."""
         said, table = self.said, self.table
         usable = table[table["left_out"] == ""]
-        rates = Counter(map(float, usable["fs"]))
+        rates = usable["fs"].astype(float).mode()  # the lowest of the most frequent
         have = {lead for leads in usable["leads"] for lead in leads.split("+")}
         task = Task(
             name=said.name,
@@ -205,7 +204,7 @@ class Recordings(ModuleType):
             folder=self.root.name,
             records=len(table),
             patients=table["patient"].nunique(),
-            fs=max(sorted(rates), key=rates.__getitem__, default=0.0),
+            fs=float(rates.min()) if len(rates) else 0.0,
             seconds=round(float(usable["seconds"].astype(float).mean()), 3),
             leads=tuple(lead for lead in LEADS if lead in have),
             any_leads=True,
@@ -229,9 +228,9 @@ class Recordings(ModuleType):
         if "fold" in table:
             frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
         frame["damaged"] = table["left_out"]
-        for task in self.CARD.tasks:
-            for label, column in zip(task.labels, task.columns):
-                frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
+        [task] = self.CARD.tasks
+        for label, column in zip(task.labels, task.columns):
+            frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
         return frame.join(table[[c for c in table if c not in (*self.said.labels, *OF_AN_INDEX)]])
 
     def read(self, root: Path, row: Mapping[str, Any]) -> Recording:
@@ -242,14 +241,11 @@ class Recordings(ModuleType):
         return recording(path, row["record"], row["patient"], self.said.options)
 
 
-def _folder(file: Path, said: Card) -> Path:
-    return Path(os.path.abspath(file.absolute().parent / Path(said.recordings).expanduser()))
-
-
-def place(file: Path) -> tuple[Path, ReadOptions]:
+def place(file: Path, said: Card | None = None) -> tuple[Path, ReadOptions]:
     """The folder of the recordings of a card.toml, and how they are read."""
-    said = card(file)
-    return _folder(file, said), said.options
+    said = said or card(file)
+    folder = file.absolute().parent / Path(said.recordings).expanduser()
+    return Path(os.path.abspath(folder)), said.options
 
 
 def name_of(file: Path) -> str:
@@ -268,12 +264,12 @@ def recording(path: Path, record: str, patient: str, options: ReadOptions) -> Re
     """
     try:
         found = by_suffix.read(path, record, patient, options)
-    except BadSetting as error:
-        raise BadRecord(f"{record}: {error}") from error
     except (BadRecord, OSError):
         raise
     except Exception as error:
-        raise BadRecord(f"{record}: cannot be read ({one_line(error)})") from None
+        is_asked = isinstance(error, BadSetting)
+        why = str(error) if is_asked else f"cannot be read ({one_line(error)})"
+        raise BadRecord(f"{record}: {why}") from error
     lowest, highest = found.extremes
     leads = "+".join(lead for lead in LEADS if lead in found.leads)
     notes = ("leads", leads), ("swing", f"{float((highest - lowest).max()):.6g}")

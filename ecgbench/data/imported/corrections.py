@@ -43,7 +43,7 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
     """The card in a folder, and the import to go on with, if there are any. BadSetting for a folder
     that holds something else, or a card that cannot be read unless it is to be overwritten.
     """
-    card, file, table = None, folder / own.CARD, folder / own.TABLE
+    card, before, file, table = None, None, folder / own.CARD, folder / own.TABLE
     if table.is_file() and not file.is_file():
         raise BadSetting(
             f"{folder} holds {own.TABLE} without its {own.CARD}; remove it, or give another folder "
@@ -55,7 +55,6 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
     except BadSetting as error:
         if not overwrite:
             raise BadSetting(f"{error}; to write it anew: --overwrite") from None
-        before = None
     except MissingData as error:
         raise MissingData(
             f"{error}; correct that, or remove {table}, which deals the patients to new splits"

@@ -164,23 +164,22 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     order = order.after(card)
     labelled = labels.checked(order.labels, order.columns, order.patients, order.split)
     table, without_row = _matched(order, labelled)
-    if "patient" not in table:
-        table["patient"] = table["record"]
+    table["patient"] = table.get("patient", table["record"])
     said = _card(order, card, labelled)
     if before:
         _demand_same_study(order, before, table)
     copy, table, seen = recordings.read(order.folder, said, order.to, table, progress)
-    notes = [*labelled.notes]
     table["patient"], same = recordings.joined(copy, table, labelled.labels, order.labels.name)
-    notes += [f"the same signal, so one patient: {same}"] * bool(same)
+    notes = [*labelled.notes, *[f"the same signal, so one patient: {same}"] * bool(same)]
     try:
         table, splits = _split(order, table, labelled, before)
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
         why = f"; left out: {recordings.left_out(table)[0]}" if table["left_out"].any() else ""
         raise BadSetting(f"{error}{why}") from None
-    said = replace(said, splits=splits)
-    made = Imported(order, said, labelled, table, seen, before, without_row, notes)
+    made = Imported(
+        order, replace(said, splits=splits), labelled, table, seen, before, without_row, notes
+    )
     _write(made)
     return made
 
@@ -200,9 +199,8 @@ def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.C
         "before": sha256_of(order.to / own.TABLE),
         "typed": order.typed,
     }
-    if card is None:
-        return own.Card(title=order.name.replace("_", " ").capitalize(), **facts)
-    return replace(card, **facts)
+    title = order.name.replace("_", " ").capitalize()
+    return replace(card, **facts) if card else own.Card(title=title, **facts)
 
 
 def _matched(order: Order, labelled: labels.Labels) -> tuple[pd.DataFrame, list[str]]:
@@ -267,9 +265,8 @@ def _write(made: Imported) -> None:
         here = {*map(person, out["patient"])}
         homes = corrections.homes(before) if before.column == column else {}
         dropped = {patient: home for patient, home in homes.items() if patient not in here}
-    first, last = ["record", "file", "patient", column, *labels], [*own.FOUND, "left_out"]
-    rest = [c for c in out if c not in (*first, *last)]
-    csv = out[[*first, *rest, *last]].to_csv(index=False, lineterminator="\n")
+    ordered = dict.fromkeys(["record", "file", "patient", column, *labels, *out])
+    csv = out[[*ordered]].to_csv(index=False, lineterminator="\n")
     known = hashlib.sha256(csv.encode()).hexdigest()
     put(to / own.CARD, replace(made.said, table=known, dropped=dropped).text)
     put(to / own.TABLE, csv)

@@ -29,8 +29,8 @@ NONE = "none"
 _SPLITS = dict(zip(SPLITS, SPLITS)) | {"training": "train", "testing": "test", "dev": "val"}
 _SPLITS |= {"valid": "val", "validation": "val"}
 _FOLD = re.compile(r"(\d+)([.,]0)?")
-FOLDS = range(4, 21)
-"""How many folds a column of numbers may hold."""
+_FOLDS = {str(number) for number in range(21)}
+"""Values of a column that may be folds."""
 _PERSON = re.compile(r"(?:.*[\W_]|patient|subject)?(?:age|sex|gender|(?:fe)?male)(?:[\W_].*)?")
 """Names of columns that are no labels although they may hold 0 and 1, in small letters."""
 _OF_A_PERSON = {
@@ -83,10 +83,8 @@ def checked(
     known = {squeezed(name): name for name in reversed(names)}
     record = next((known[name] for name in RECORD if name in known), None)
     if record is None:
-        raise BadSetting(
-            f"{file.name} has no column 'record' (the file's name); it has "
-            f"{', '.join(map(repr, names))}"
-        )
+        there = ", ".join(names)
+        raise BadSetting(f"{file.name} has no column 'record' (the file's name); it has {there}")
     table = pd.DataFrame({"record": sheet.rows[record]})
     for line in table.index[table["record"] == ""]:
         raise BadSetting(f"{sheet.at(line)}: no record is named")
@@ -137,13 +135,11 @@ def _seen_splits(sheet: Sheet, names: Sequence[str]) -> list[str]:
     for name in names:
         counts = sheet.rows[name].map(plain).value_counts()
         words = len(counts) > 1 and {*counts.index} <= {*_SPLITS}
-        folds = len(counts) in FOLDS and {*counts.index} in [
-            {str(i + first) for i in range(len(counts))} for first in (0, 1)
-        ]
-        if words or (folds and counts.max() <= 2 * counts.min()):
+        folds = len(counts) > 3 and {*counts.index} <= _FOLDS and counts.max() <= 2 * counts.min()
+        if words or folds:
+            use = f"to use it: --split {shlex.quote(name)}"
             notes.append(
-                f"the column {name!r} may be splits or folds, and is not used as such; to use it: "
-                f"--split {shlex.quote(name)}"
+                f"the column {name!r} may be splits or folds, and is not used as such; {use}"
             )
     return notes
 
@@ -176,8 +172,14 @@ def _labels(
     found = dict[str, dict[str, list[int]]]()
     for name in dict.fromkeys(wanted):
         cells = sheet.rows[name]
-        own = {name: _of_cells(sheet, name)} if _is_hot(cells) else _of_words(sheet, name)
-        found[name] = own
+        ones = hot(cells)
+        if not _is_hot(cells):
+            found[name] = _of_words(sheet, name)
+        elif None not in ones:
+            found[name] = {name: [value for value in ones if value is not None]}
+        else:
+            how = "where 0 or 1 belongs (leave it blank where it is unknown; if the column is no "
+            _refuse(sheet, name, ones.index(None), f"{how}label: --label-columns names the others)")
         if unknown := sum(plain(cell) in UNKNOWN_WORDS for cell in cells):
             notes.append(f"{name}: unknown of {counted(unknown, 'record')}")
     if not any(found.values()):
@@ -193,14 +195,6 @@ def _is_hot(cells: pd.Series) -> bool:
     """Whether most of what a column says is 0 or 1."""
     values = [value for value in hot(cells) if value != UNKNOWN]
     return 2 * sum(value is not None for value in values) > len(values)
-
-
-def _of_cells(sheet: Sheet, name: str) -> list[int]:
-    values = hot(sheet.rows[name])
-    if None in values:
-        why = "where 0 or 1 belongs (leave it blank where it is unknown; if the column is no label"
-        _refuse(sheet, name, values.index(None), f"{why}: name the others with --label-columns)")
-    return [value for value in values if value is not None]
 
 
 def key(word: str) -> str:
@@ -227,9 +221,8 @@ def _of_words(sheet: Sheet, name: str) -> dict[str, list[int]]:
         for word in words or [cell]:
             alone = plain(word) not in UNKNOWN_WORDS and key(word) != NONE
             if not words or _NO_LABEL.fullmatch(word) or (len(words) > 1 and not alone):
-                how = f"where names of labels belong ({word!r} is none): write those that the"
-                how += " record has: 'AF; PVC'; 'none' where it has none; nothing where it is "
-                _refuse(sheet, name, number, f"{how}unknown")
+                how = f"where names of labels belong ({word!r} is none): write 'AF; PVC', 'none' "
+                _refuse(sheet, name, number, f"{how}where it has none, nothing where it is unknown")
             if (other := first.setdefault(key(word), word)) != word and alone:
                 _refuse(sheet, name, number, f"and another row {other!r}; write it in one way")
         rows.append({*map(key, words)})

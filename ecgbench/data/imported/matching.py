@@ -65,10 +65,8 @@ def _one(files: Sequence[str], readable: Callable[[str], bool], line: str) -> st
     """The recording among files of one name. A text beside a file of a hospital never stands for
     it: another person's table of values may lie there.
     """
-    if len(files) == 1:
-        return files[0]
     firm = [f for f in files if PurePosixPath(f).suffix.lower() in FIRM]
-    sound = [f for f in files if readable(f)]
+    sound = [f for f in files if len(files) == 1 or readable(f)]
     if len(sound) > 1:
         raise BadSetting(
             f"{line}{enumerated(sound[:LISTED])} can both be read; take one of them out of the "

@@ -63,12 +63,12 @@ def named(sheet: Sheet, name: str, pattern: str | None) -> list[str]:
         return one_spelling(cells)
     try:
         compiled = re.compile(pattern)
-    except re.error as error:
-        raise BadSetting(f"--patients {pattern}: no regular expression ({error})") from None
+    except re.error:
+        compiled = re.compile("")
     if compiled.groups != 1:
         raise BadSetting(
-            f"--patients {pattern}: put the part that is the person, and nothing else, in "
-            f"parentheses, such as --patients '(P[0-9]+)_[0-9]+'"
+            f"--patients {pattern}: give a regular expression with the part that is the person, "
+            f"and nothing else, in parentheses, such as --patients '(P[0-9]+)_[0-9]+'"
         )
     found = cells.map(lambda cell: (m[1] or "") if (m := compiled.fullmatch(cell)) else "")
     for line in found.index[found == ""]:

@@ -35,8 +35,6 @@ setting, "asked".
 """
 COMPARED = 60
 """Seconds of a recording, from its start, that are compared with other recordings."""
-KEPT = 8
-"""Recordings that stay in memory while they are compared."""
 
 
 class _Pending(own.Recordings):
@@ -105,7 +103,7 @@ def joined(
     """
     names, leads = [*table["record"]], [*table["leads"]]
 
-    @lru_cache(KEPT)
+    @lru_cache(8)
     def signal(row: int) -> tuple[np.ndarray, float]:
         """(12, time) samples of the leads of the file in the first minute, and their rate, Hz."""
         recording = copy.recording(names[row])

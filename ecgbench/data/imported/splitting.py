@@ -1,6 +1,7 @@
 """Splits of imported records: those of the table, or folds by patient, stratified on the labels."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -98,22 +99,22 @@ def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, p
         return int(met.all(axis=(0, 1)).sum()), int(met[:, :, possible].sum())
 
     possible = has.sum(axis=0).min(axis=0) >= parts
-    best = score()
-    improved = True
-    while improved and best[1] < 2 * parts * int(possible.sum()):
-        improved = False
-        part = _part(home, folds, parts)
+
+    def is_better() -> bool:
+        """Whether an exchange was found, and made."""
+        before, part = score(), _part(home, folds, parts)
         for where, value, label in np.argwhere(~_met(home, has, folds, parts) & possible):
             givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:MOST_TRIED]
             takers = np.flatnonzero(free & (part == where))[:MOST_TRIED]
-            for one, other in ((a, b) for a in givers for b in takers):
-                home[[one, other]] = home[[other, one]]
-                if (now := score()) > best:
-                    best, improved = now, True
-                    break
-                home[[one, other]] = home[[other, one]]
-            if improved:
-                break
+            for pair in product(givers, takers):
+                home[[*pair]] = home[[*pair[::-1]]]
+                if score() > before:
+                    return True
+                home[[*pair]] = home[[*pair[::-1]]]
+        return False
+
+    while score()[1] < 2 * parts * int(possible.sum()) and is_better():
+        pass
 
 
 def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:

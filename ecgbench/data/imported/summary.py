@@ -66,8 +66,7 @@ def lines(made: Imported) -> Iterator[str]:
     yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
     path = str(order.card)
     path = path if path.startswith(("/", ".")) else f"./{path}"  # a command takes it for a path
-    what = "up to date" if made.before else "written"
-    yield f"{what}: {path} and {TABLE} beside it"
+    yield f"written: {path} and {TABLE} beside it"
     yield f"next: ecgbench data facts {quoted(path)}"
 
 
@@ -88,22 +87,15 @@ def _noted(made: Imported) -> Iterator[str]:
             f"that do not say it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], str] = {}
     for record in records:
         # of a line of a head its key: what follows may be a person's name, and differs by file
         notes = (
             (kind, re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what)
             for kind, what in made.seen[record]
         )
-        for note in dict.fromkeys(notes):
-            found[note] += 1
-            first.setdefault(note, record)
+        found.update([*dict.fromkeys(notes)])
     for kind, words in NOTED.items():
-        each = [
-            f"{what} ({first[k, what] if n == 1 else f'{n:,}'})"
-            for (k, what), n in found.most_common()
-            if k == kind
-        ]
+        each = [f"{what} ({n:,})" for (k, what), n in found.most_common() if k == kind]
         if each:
             yield f"{words}: {some(each, NAMED, ', ')}"
 
