@@ -148,9 +148,7 @@ def table(file: Path) -> pd.DataFrame:
     for what, cells in odd.items():
         for line, cell in cells.items():
             raise MissingData(f"{found.at(line)}: {cell!r} {what}")
-    made = made.reset_index(drop=True)
-    made["patient"] = one_spelling(made["patient"])
-    return made
+    return made.assign(patient=one_spelling(made["patient"])).reset_index(drop=True)
 
 
 def split_of(table: pd.DataFrame) -> np.ndarray:
@@ -188,14 +186,11 @@ class Recordings(ModuleType):
         """Facts of the usable records, and what card.toml says."""
         said, table = self.said, self.table
         usable = table[table["left_out"] == ""]
-        rates = usable["fs"].astype(float).mode()  # the lowest of the most frequent
         have = {lead for leads in usable["leads"] for lead in leads.split("+")}
         task = Task(
-            name=said.name,
-            title=said.title,
-            labels=tuple(said.labels),
             rule="ours",
-            absent=said.absent,
+            labels=tuple(said.labels),
+            **{name: getattr(said, name) for name in ("name", "title", "absent")},
             masked=any(UNKNOWN in values(table, name) for name in said.labels),
         )
         same = ("title", "version", "licence", "patients_known", "splits", "country")
@@ -204,7 +199,7 @@ class Recordings(ModuleType):
             folder=self.root.name,
             records=len(table),
             patients=table["patient"].nunique(),
-            fs=float(rates.min()) if len(rates) else 0.0,
+            fs=float(usable["fs"].astype(float).mode().min()),
             seconds=round(float(usable["seconds"].astype(float).mean()), 3),
             leads=tuple(lead for lead in LEADS if lead in have),
             any_leads=True,
@@ -228,10 +223,9 @@ class Recordings(ModuleType):
         if "fold" in table:
             frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
         frame["damaged"] = table["left_out"]
-        [task] = self.CARD.tasks
-        for label, column in zip(task.labels, task.columns):
+        for label, column in zip(labels := self.said.labels, self.CARD.tasks[0].columns):
             frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
-        return frame.join(table[[c for c in table if c not in (*self.said.labels, *OF_AN_INDEX)]])
+        return frame.join(table[[c for c in table if c not in (*labels, *OF_AN_INDEX)]])
 
     def read(self, root: Path, row: Mapping[str, Any]) -> Recording:
         """The recording of a row of the index, in mV; BadRecord where it cannot be trusted."""
@@ -267,13 +261,11 @@ def recording(path: Path, record: str, patient: str, options: ReadOptions) -> Re
     except (BadRecord, OSError):
         raise
     except Exception as error:
-        is_asked = isinstance(error, BadSetting)
-        why = str(error) if is_asked else f"cannot be read ({one_line(error)})"
-        raise BadRecord(f"{record}: {why}") from error
-    lowest, highest = found.extremes
+        what = error if isinstance(error, BadSetting) else f"cannot be read ({one_line(error)})"
+        raise BadRecord(f"{record}: {what}") from error
+    swing = float(np.subtract(*found.extremes[::-1]).max())
     leads = "+".join(lead for lead in LEADS if lead in found.leads)
-    notes = ("leads", leads), ("swing", f"{float((highest - lowest).max()):.6g}")
-    return replace(found, notes=(*found.notes, *notes))
+    return replace(found, notes=(*found.notes, ("leads", leads), ("swing", f"{swing:.6g}")))
 
 
 def named(path: str) -> str:

@@ -36,7 +36,7 @@ CODES = {"164889003": [1, 1], "426783006": [1, 0]}
 WORDS = {  # cells, labels
     "comma": (["AF, PVC", "AF", "PVC"], BOTH),
     "rows": (["AF\nPVC", "AF", "PVC"], {"AF": [1, 1, 0], "PVC": [1, 0, 1]}),
-    "semicolon": (["AF;PVC", "AF, PVC"], {"AF": [1, 0], "AF, PVC": [0, 1], "PVC": [1, 0]}),
+    "semicolon": (["AF;PVC", "A, b; AF"], {"A, b": [0, 1], "AF": [1, 1], "PVC": [1, 0]}),
     "codes": (["164889003,426783006", "164889003"], CODES),
     "one": (["ST/T;", "ST/T", "SR"], {"SR": [0, 0, 1], "ST/T": [1, 1, 0]}),
     "inside": (["old MI", "MI", "AVB 2:1"], MI),
@@ -63,7 +63,8 @@ ASKED = {  # cells, part of the message
     "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC' where .*'AF/PVC;'"),
     "and": (["SR", "AF and PVC"], "line 3: .*write 'AF; PVC'"),
     "blank": (["AF", "AF PVC", "PVC"], "line 3: .*write 'AF; PVC' where"),
-    "two signs": (["AF, PVC", "AF/SR"], "write 'AF; PVC'"),
+    "two signs": (["AF, PVC", "AF/SR"], "write .AF; SR."),
+    "another sign": (["AF; PVC", "AF, PVC"], "line 3: .*write .AF; PVC."),
     "case": (["SR", "AF", "af"], "line 4: .*'af', and another row 'AF'; write it in one way"),
     "dot": (["AF", "AF."], "line 3: .*another row 'AF'"),
     "width": (["AF", "ＡＦ"], "line 3: .*another row 'AF'"),

@@ -115,9 +115,10 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     new = str(1 - int(was))
     patient = first.at[train, "patient"]
     table.write_text(good.replace(f"{train},{patient},{was}", f"{train},{patient},{new}"))
-    assert "0 of them finished" in here(*words, "--dry-run", cwd=tmp_path).stdout
-    out, err, second = done()
-    assert f"fast: 1 record changed ({train}: fast was {was}, is {new} now)" in err
+    dry = here(*words, "--dry-run", cwd=tmp_path)
+    assert "0 of them finished" in dry.stdout
+    assert f"fast: 1 record changed ({train}: fast was {was}, is {new} now)" in dry.stderr
+    out, _, second = done()
     assert "0 cells computed" not in out
     assert second["fold"].equals(first["fold"])
     # a record of the test split is dropped: it is in no score

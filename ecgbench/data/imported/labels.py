@@ -237,21 +237,20 @@ def _separator(sheet: Sheet, name: str) -> str:
     nothing. BadSetting where it may belong to a name.
     """
     cells = [*sheet.rows[name]]
-    if any(SURE in cell for cell in cells):
-        return SURE
+    sure = any(SURE in cell for cell in cells)
     whole = {key(cell) for cell in cells}
     found = dict[str, tuple[int, list[str]]]()
     for number, cell in enumerate(cells):
-        if plain(cell) in UNKNOWN_WORDS:
+        if plain(cell) in UNKNOWN_WORDS or {SURE, cell + SURE} & {*cell, *cells}:
             continue
         words = re.split(r"[\s_-]+", cell)
         if signs := _SIGN.findall(cell):
             found |= dict.fromkeys(signs, (number, _SIGN.split(cell)[::2]))
         elif len(words) > 1 and all(key(word) in whole for word in words):  # AF PVC
             found[" "] = number, words
-    if len(found) <= 1 and {*found} <= {*BETWEEN}:
-        return next(iter(found), "")
-    number, parts = next(at for sign, at in found.items() if len(found) > 1 or sign not in BETWEEN)
+    if not found or (not sure and len(found) == 1 and {*found} <= {*BETWEEN}):
+        return SURE if sure else next(iter(found), "")
+    number, parts = found[min(found, key=BETWEEN.find)]
     return _refuse(
         sheet,
         name,
