@@ -29,7 +29,6 @@ def import_(
     unit: str = UNIT,
     signals: str = SIGNALS,
     label_columns: str = option("Columns of labels.  (default: those of 0 and 1, or yes and no)"),
-    positive: str = option("The word that means 1 in a column of words.", metavar="WORD"),
     patients: str = option(
         "Which part of a patient's cell is the person: '(P[0-9]+)_[0-9]+'.", metavar="PATTERN"
     ),
@@ -66,7 +65,6 @@ def import_(
     chosen = name or name_of(folder)
     how = RecordSettings(
         label_columns=words(label_columns) or (),
-        positive=positive,
         patients=patients,
         split=split,
         partial=partial,

@@ -15,10 +15,8 @@ reason in `left_out` keeps a record out of everything but the list of what was l
 
 import json
 import os
-import re
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -56,39 +54,34 @@ LOSSES = 0.005
 """Share of the records that may be lost besides those that the import left out."""
 
 
+def _with(remark: str, **more: Any) -> Any:
+    return field(metadata={"": remark}, **more)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Card(CheckedFields):
     """What card.toml says, a line per field."""
 
     title: str
-    absent: str = field(default="not among its labels", metadata={"": "what a label of 0 means"})
-    version: str = field(
-        default="1", metadata={"": "raise it when you publish numbers on other records"}
-    )
+    absent: str = _with("what a label of 0 means", default="not among its labels")
+    version: str = _with("raise it when you publish numbers on other records", default="1")
     licence: str = "own recordings"
     country: str = ""
-    cautions: tuple[str, ...] = field(
-        default=(), metadata={"": "what a reader of the numbers must know, one sentence each"}
-    )
-    recordings: str = field(metadata={"": "their folder, from the folder of this file"})
-    fs: float = field(default=0, metadata={"": "Hz, of files that do not state it; 0: all do"})
-    unit: str = field(default="", metadata={"": "of files that do not state it"})
-    signals: tuple[str, ...] = field(
-        default=(), metadata={"": "leads in the order of the file, or NAME=LEAD"}
-    )
+    cautions: tuple[str, ...] = _with("what a reader of the numbers must know", default=())
+    recordings: str = _with("their folder, from the folder of this file")
+    fs: float = _with("Hz, of files that do not state it; 0: all do", default=0)
+    unit: str = _with("of files that do not state it", default="")
+    signals: tuple[str, ...] = _with("leads in the order of the file, or NAME=LEAD", default=())
     name: str
-    labels: tuple[str, ...] = field(metadata={"": f"columns of {TABLE}"})
+    labels: tuple[str, ...] = _with(f"columns of {TABLE}")
     patients_known: bool
     splits: str = ""
-    request: str = field(metadata={"": "sha256 of the options, the table of labels and all files"})
-    table: str = field(default="", metadata={"": f"sha256 of {TABLE}"})
-    before: str = field(default="", metadata={"": "and of the one that it replaced"})
-    typed: dict[str, Any] = field(
-        default_factory=dict, metadata={"": "of the table of labels, but for what is as usual"}
-    )
-    dropped: dict[str, Any] = field(
-        default_factory=dict, metadata={"": "earlier patients, and where they were"}
-    )
+    request: str = _with("sha256 of the options, the table of labels and all files")
+    table: str = _with(f"sha256 of {TABLE}", default="")
+    before: str = _with("and of the one that it replaced", default="")
+    typed: dict[str, Any] = field(default_factory=dict)
+    dropped: dict[str, Any] = field(default_factory=dict)
+    """Earlier patients, and where they were."""
 
     @property
     def options(self) -> ReadOptions:
@@ -98,52 +91,29 @@ class Card(CheckedFields):
     @property
     def text(self) -> str:
         """The file."""
-        return "".join(_lines(self))
-
-
-_HEADINGS = {
-    "title": "Own recordings, imported by ecgbench. These lines are yours; importing again keeps "
-    "them:",
-    "recordings": "How the files are read:",
-    "name": "What the import found, written anew by each:",
-}
-"""Comments, before the line of a field."""
-
-
-def _lines(card: Card) -> Iterator[str]:
-    for one in fields(card):
-        value, remark = getattr(card, one.name), one.metadata.get("")
-        if one.name in _HEADINGS:
-            yield f"{'' if one.name == 'title' else chr(10)}# {_HEADINGS[one.name]}\n"
-        about = f"  # {remark}" if remark else ""
-        if isinstance(value, dict):
-            yield f"\n[{one.name}]{about}\n" if value else ""
-            yield from (f"{_toml(key)} = {_toml(of)}\n" for key, of in value.items())
-        else:
-            yield f"{one.name} = {_toml(value)}{about}\n"
+        head = "# Own recordings, imported by ecgbench. The lines above recordings are yours."
+        each = [(f"{one.name} = {_toml(getattr(self, one.name))}", one) for one in fields(self)]
+        remarks = [f"{line}  # {one.metadata['']}" if one.metadata else line for line, one in each]
+        return "\n".join([head, *remarks, ""])
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_toml(key)} = {_toml(of)}' for key, of in value.items())}}}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def card(file: Path) -> Card:
-    """What a card.toml says; BadSetting in one line, with the line of the file."""
+    """What a card.toml says; BadSetting in one line."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-        said = tomllib.loads(text)
+        said = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadSetting(f"{file} cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise BadSetting(f"{file} is not TOML: {error}; correct that line") from None
-
-    def at(name: str) -> str:
-        before = re.split(rf"(?m)^[ \t]*\[?{re.escape(name)}\b", text)[0]
-        return f"{file}, line {1 + before.count(chr(10))}"
-
     known = {one.name: one for one in fields(Card)}
     if unknown := [name for name in said if name not in known]:
-        raise BadSetting(f"{at(unknown[0])}: {UnknownName('setting', unknown[0], known)}")
+        raise BadSetting(f"{file}: {UnknownName('setting', unknown[0], known)}")
     for name, one in known.items():
         if name not in said and one.default is one.default_factory is MISSING:
             raise BadSetting(f"{file} has no line {name}; {AGAIN}")
@@ -151,36 +121,34 @@ def card(file: Path) -> Card:
         made = Card(**said)
         made.options  # noqa: B018  (refuses a unit that is none)
     except BadSetting as error:
-        what = str(error).removeprefix("Card: ").removeprefix("--")
-        raise BadSetting(f"{at(what.split()[0])}: {what}") from None
+        raise BadSetting(f"{file}: {str(error).removeprefix('Card: ').lstrip('-')}") from None
     return made
 
 
 AGAIN = "import the recordings again: ecgbench data import FOLDER --labels TABLE"
+_NUMBER = r"\d+([.]\d+)?(e[+-]?\d+)?"
 
 
 def table(file: Path) -> pd.DataFrame:
     """records.csv, every value a str; MissingData in one line where it is none."""
     found = sheet.read(file)
     made = found.rows
-    missing = [name for name in ("record", "file", "patient", *FOUND) if name not in made]
-    if missing or not {"fold", "split"} & {*made}:
-        what = (missing or ["fold (or split)"])[0]
-        raise MissingData(f"{file} lacks the column {what!r}; {AGAIN}")
-    for line, fold in made.get("fold", pd.Series(dtype=str)).items():
-        if not fold.isdecimal():
-            raise MissingData(f"{found.at(line)}: the fold {fold!r} is no whole number")
-    for line, path in made.loc[made["file"].duplicated(), "file"].items():
-        raise MissingData(
-            f"{found.at(line)}: the file {path} is there twice; remove one of the lines"
-        )
+    column = "fold" if "fold" in made else "split"
+    for name in ("record", "file", "patient", column, *FOUND):
+        if name not in made:
+            raise MissingData(f"{file} lacks the column {name!r}; {AGAIN}")
     made["left_out"] = made.get("left_out", "")
-    for line, cells in made.loc[made["left_out"] == "", ["fs", "seconds"]].iterrows():
-        if odd := [cell for cell in cells if not re.fullmatch(r"\d+([.]\d+)?(e[+-]?\d+)?", cell)]:
-            raise MissingData(f"{found.at(line)}: {odd[0]!r} is no number of Hz or s; {AGAIN}")
-    made = made.reset_index(drop=True)
-    made["patient"] = one_spelling(made["patient"])
-    return made
+    used, place = made["left_out"] == "", r"\d+" if column == "fold" else "train|val|test"
+    odd = {
+        "is there twice; remove one of the lines": made["file"][made["file"].duplicated()],
+        f"is no {column}": made[column][~made[column].str.fullmatch(place)],
+        "is no number of Hz": made["fs"][used & ~made["fs"].str.fullmatch(_NUMBER)],
+        "is no number of s": made["seconds"][used & ~made["seconds"].str.fullmatch(_NUMBER)],
+    }
+    for what, cells in odd.items():
+        for line, cell in cells.items():
+            raise MissingData(f"{found.at(line)}: {cell!r} {what}")
+    return made.assign(patient=one_spelling(made["patient"])).reset_index(drop=True)
 
 
 def split_of(table: pd.DataFrame) -> np.ndarray:
@@ -211,44 +179,36 @@ class Recordings(ModuleType):
     @property
     def root(self) -> Path:
         """Folder of the recordings, as the card says it; it may not exist."""
-        return _folder(Path(str(self.__file__)), self.said)
+        return place(Path(str(self.__file__)), self.said)[0]
 
     @cached_property
     def CARD(self) -> DatasetCard:
         """Facts of the usable records, and what card.toml says."""
         said, table = self.said, self.table
         usable = table[table["left_out"] == ""]
-        known = {name: values(table, name) for name in said.labels}
-        rates = Counter(map(float, usable["fs"]))
         have = {lead for leads in usable["leads"] for lead in leads.split("+")}
         task = Task(
-            name=said.name,
-            title=said.title,
-            labels=tuple(said.labels),
             rule="ours",
-            absent=said.absent,
-            masked=any(UNKNOWN in own for own in known.values()),
+            labels=tuple(said.labels),
+            **{name: getattr(said, name) for name in ("name", "title", "absent")},
+            masked=any(UNKNOWN in values(table, name) for name in said.labels),
         )
+        same = ("title", "version", "licence", "patients_known", "splits", "country")
         return DatasetCard(
-            title=said.title,
-            version=said.version,
-            licence=said.licence,
+            **{name: getattr(said, name) for name in same},
             folder=self.root.name,
             records=len(table),
             patients=table["patient"].nunique(),
-            patients_known=said.patients_known,
-            fs=max(sorted(rates), key=rates.__getitem__, default=0.0),
+            fs=float(usable["fs"].astype(float).mode().min()),
             seconds=round(float(usable["seconds"].astype(float).mean()), 3),
             leads=tuple(lead for lead in LEADS if lead in have),
             any_leads=True,
             tasks=(task,),
-            splits=said.splits,
             folds=int(table["fold"].astype(int).max()) if "fold" in table else 3,
             # a run with --limit may have more of those that the import left out
             losses=min(1.0, 2 * float((table["left_out"] != "").mean()) + LOSSES),
             verified="these files",  # every file was read when it was imported
             access="own recordings",
-            country=said.country,
             cautions=tuple(said.cautions),
         )
 
@@ -263,10 +223,9 @@ class Recordings(ModuleType):
         if "fold" in table:
             frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
         frame["damaged"] = table["left_out"]
-        for task in self.CARD.tasks:
-            for label, column in zip(task.labels, task.columns):
-                frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
-        return frame.join(table[[c for c in table if c not in (*self.said.labels, *OF_AN_INDEX)]])
+        for label, column in zip(labels := self.said.labels, self.CARD.tasks[0].columns):
+            frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
+        return frame.join(table[[c for c in table if c not in (*labels, *OF_AN_INDEX)]])
 
     def read(self, root: Path, row: Mapping[str, Any]) -> Recording:
         """The recording of a row of the index, in mV; BadRecord where it cannot be trusted."""
@@ -276,14 +235,11 @@ class Recordings(ModuleType):
         return recording(path, row["record"], row["patient"], self.said.options)
 
 
-def _folder(file: Path, said: Card) -> Path:
-    return Path(os.path.abspath(file.absolute().parent / Path(said.recordings).expanduser()))
-
-
-def place(file: Path) -> tuple[Path, ReadOptions]:
+def place(file: Path, said: Card | None = None) -> tuple[Path, ReadOptions]:
     """The folder of the recordings of a card.toml, and how they are read."""
-    said = card(file)
-    return _folder(file, said), said.options
+    said = said or card(file)
+    folder = file.absolute().parent / Path(said.recordings).expanduser()
+    return Path(os.path.abspath(folder)), said.options
 
 
 def name_of(file: Path) -> str:
@@ -302,16 +258,14 @@ def recording(path: Path, record: str, patient: str, options: ReadOptions) -> Re
     """
     try:
         found = by_suffix.read(path, record, patient, options)
-    except BadSetting as error:
-        raise BadRecord(f"{record}: {error}") from error
     except (BadRecord, OSError):
         raise
     except Exception as error:
-        raise BadRecord(f"{record}: cannot be read ({one_line(error)})") from None
-    lowest, highest = found.extremes
+        what = error if isinstance(error, BadSetting) else f"cannot be read ({one_line(error)})"
+        raise BadRecord(f"{record}: {what}") from error
+    swing = float(np.subtract(*found.extremes[::-1]).max())
     leads = "+".join(lead for lead in LEADS if lead in found.leads)
-    notes = ("leads", leads), ("swing", f"{float((highest - lowest).max()):.6g}")
-    return replace(found, notes=(*found.notes, *notes))
+    return replace(found, notes=(*found.notes, ("leads", leads), ("swing", f"{swing:.6g}")))
 
 
 def named(path: str) -> str:
@@ -326,12 +280,9 @@ def values(table: pd.DataFrame, label: str) -> list[int]:
     """1, 0 or UNKNOWN of each record; MissingData for any other cell."""
     if label not in table:
         raise MissingData(f"{TABLE} has no column {label!r}, which is a label of {CARD}; {AGAIN}")
-    found = list[int]()
-    for record, cell, value in zip(table["record"], table[label], sheet.hot(table[label])):
-        if value is None:
-            raise MissingData(
-                f"{TABLE}: record {record!r} has {cell!r} in the column {label!r}, where 0 or 1 "
-                f"belongs"
-            )
-        found.append(value)
-    return found
+    found = sheet.hot(table[label])
+    for record, cell in table.loc[[v is None for v in found], ["record", label]].to_numpy():
+        raise MissingData(
+            f"{TABLE}: record {record!r} has {cell!r} in the column {label!r}, where 0 or 1 belongs"
+        )
+    return [value for value in found if value is not None]

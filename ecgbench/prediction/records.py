@@ -155,7 +155,7 @@ def table(  # noqa: PLR0913  (each is a setting)
         files = matching.recordings(every, lambda file: _is_readable(folder / file, *options))
     rows, values, notes = [], [], Counter[str]()
     with progress.stage("recordings", len(files), "records") as advance:
-        for record, file in zip(matching.identities(files, ()), files):
+        for record, file in zip(matching.identities(files), files):
             row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
             these_notes: list[str] = []
             own_values, reason = np.full(len(columns), np.nan), ""

@@ -121,7 +121,7 @@ def import_records(order: Order, err: bool = False) -> None:
     except BadSetting as error:
         raise BadSetting(as_of_a_run(str(error)) if err else str(error)) from None
     for text in summary.lines(made):
-        if not (err and text.startswith(("next: ", "then: "))):
+        if not (err and text.startswith("next: ")):
             said = visible(as_of_a_run(text) if err else text)
             print(said, file=sys.stderr if err else sys.stdout)
 
@@ -134,8 +134,8 @@ def _keys() -> dict[str, str]:
 def as_of_a_run(text: str) -> str:
     """A sentence about options of `ecgbench data import` with those that a run has in their place.
 
-    >>> as_of_a_run("leave them out: --partial; or --positive AF (--to DIR)")
-    'leave them out: --set records.partial=on; or --set records.positive=AF (--out DIR)'
+    >>> as_of_a_run("leave them out: --partial; or --split part (--to DIR)")
+    'leave them out: --set records.partial=on; or --set data.split=part (--out DIR)'
     """
     for one in fields(RecordSettings):
         option, key = "--" + one.name.replace("_", "-"), f"--set {_keys()[one.name]}"

@@ -52,8 +52,6 @@ class RecordSettings:
     """Columns of labels; not set: those of 0 and 1 or of yes and no, and the words of a column
     `label`.
     """
-    positive: str | None = None
-    """The word that means 1 in a column of words; all others mean 0."""
     patients: str | None = None
     """The part of a patient's cell that is the person: a pattern whose group it is."""
     split: str | None = None

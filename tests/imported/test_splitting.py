@@ -116,3 +116,9 @@ def test_where_a_tenth_of_the_patients_is_few_each_is_tested(
     head = "record,file,patient,fold,af,leads,fs,seconds,sha256"
     (tmp_path / own.TABLE).write_text("\n".join([head, *rows]))
     assert usual_folds(tmp_path / own.CARD) == folds
+
+
+@pytest.mark.parametrize(("patients", "folds"), [(100, 10), (99, 5), (10, 5), (9, 3)])
+def test_ten_folds_where_patients_are_enough(patients: int, folds: int) -> None:
+    table = table_of([((i % 2,),) for i in range(patients)])
+    assert splitting.count(table, ["l0"]) == folds

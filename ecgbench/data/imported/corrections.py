@@ -9,10 +9,9 @@ import pandas as pd
 from ecgbench.core.files import sha256_of
 from ecgbench.core.text import counted
 from ecgbench.datasets import own
-from ecgbench.datasets.indexing.tables import alike, person
+from ecgbench.datasets.indexing.tables import person
 from ecgbench.datasets.own import Recordings, split_of
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.stats.known import UNKNOWN
 
 NAMED = 3
 """Cases that a line lists."""
@@ -44,7 +43,7 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
     """The card in a folder, and the import to go on with, if there are any. BadSetting for a folder
     that holds something else, or a card that cannot be read unless it is to be overwritten.
     """
-    card, file, table = None, folder / own.CARD, folder / own.TABLE
+    card, before, file, table = None, None, folder / own.CARD, folder / own.TABLE
     if table.is_file() and not file.is_file():
         raise BadSetting(
             f"{folder} holds {own.TABLE} without its {own.CARD}; remove it, or give another folder "
@@ -52,65 +51,56 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
         )
     try:
         card = own.card(file) if file.is_file() else None
+        before = Recordings(file, card, own.table(table)) if card and table.is_file() else None
     except BadSetting as error:
         if not overwrite:
             raise BadSetting(f"{error}; to write it anew: --overwrite") from None
-    if card and card.name != name:
-        raise BadSetting(
-            f"{folder} holds the recordings of {card.name}; give another folder (--to DIR)"
-        )
-    if card is None or not table.is_file():
-        return card, None
-    try:
-        return card, Recordings(file, card, own.table(table))
     except MissingData as error:
         raise MissingData(
             f"{error}; correct that, or remove {table}, which deals the patients to new splits"
         ) from None
-
-
-def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
-    """The table with every value a str; a label that is unknown is blank."""
-    out = table.astype(str)
-    out[[*labels]] = out[[*labels]].replace(str(UNKNOWN), "")
-    return out
+    if card and card.name != name:
+        raise BadSetting(
+            f"{folder} holds the recordings of {card.name}; give another folder (--to DIR)"
+        )
+    return card, before
 
 
 def changes(before: Recordings, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
     """Changes from the earlier records.csv to the new one (`out`), and patients who moved to
     another split.
     """
-    old, new = (t.set_index("file").to_dict("index") for t in (before.table, out))
-    for word, here, there in (("added", new, old), ("dropped", old, new)):
-        if names := [here[path]["record"] for path in here if path not in there]:
-            yield f"{counted(len(names), 'record')} {word}: {some(names)}"
     known = before.said.labels
-    both = [(old[file], row) for file, row in new.items() if file in old]
-    if other := [row["record"] for was, row in both if was["sha256"] != row["sha256"]]:
-        yield f"{counted(len(other), 'file')} changed: {some(other)}"
     for word, these, those in (("new", labels, known), ("gone", known, labels)):
         if odd := [name for name in these if name not in those]:
             yield f"labels that are {word}: {', '.join(odd)}"
-    apart = ("record", "file", "fold", "split", "left_out", *own.FOUND)
-    for column in [c for c in out if c in before.table and c not in apart]:
+    old, new = (
+        t.assign(_split=split_of(t)).set_index("file", drop=False) for t in (before.table, out)
+    )
+    for word, here, there in (("added", new, old), ("dropped", old, new)):
+        if names := [*here["record"][~here.index.isin(there.index)]]:
+            yield f"{counted(len(names), 'record')} {word}: {some(names)}"
+    new = new[new.index.isin(old.index)]
+    old = old.loc[new.index]
+    apart = {"file", "fold", "split", "left_out", *own.FOUND} - {"sha256"}
+    for column in [c for c in new if c in old and c not in apart]:
+        other = (old[column] != new[column]).to_numpy()
+        now, was = new[other], old[other]
         cells = [
-            f"{row['record']}: {column} was {was or 'blank'}, is {row[column] or 'blank'} now"
-            for path, row in new.items()
-            if path in old and alike(was := old[path][column]) != alike(row[column])
+            f"{record}: {column} was {one or 'blank'}, is {two or 'blank'} now"
+            for record, one, two in zip(now["record"], was[column], now[column])
         ]
-        if cells:
+        if column == "sha256" and cells:
+            yield f"{counted(len(now), 'file')} changed: {some([*now['record']])}"
+        elif column == "_split":
+            for (one, two), theirs in now.groupby([was["_split"].to_numpy(), "_split"]):
+                who = [*dict.fromkeys(theirs["patient"])]
+                yield (
+                    f"{counted(len(who), 'patient')} moved from {one} to {two} ({some(who)}; "
+                    f"{counted(len(theirs), 'record')})"
+                )
+        elif cells:
             yield f"{column}: {counted(len(cells), 'record')} changed ({some(cells)})"
-    was_in = dict(zip(before.table["file"], split_of(before.table)))
-    moved: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path, patient, split in zip(out["file"], out["patient"], split_of(out)):
-        if was_in.get(path, split) != split:
-            moved[was_in[path], split].append(patient)
-    for (one, two), patients in moved.items():
-        who = [*dict.fromkeys(patients)]
-        records_ = counted(len(patients), "record")
-        yield (
-            f"{counted(len(who), 'patient')} moved from {one} to {two} ({some(who)}; {records_})"
-        )
 
 
 def some(names: Sequence[str], most: int = NAMED, between: str = "; ") -> str:

@@ -12,22 +12,19 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.files import put, sha256_of, sha256_once
-from ecgbench.core.text import counted
 from ecgbench.data.copy import Progress
-from ecgbench.data.imported import corrections, labels, matching, reading, same_signal, splitting
+from ecgbench.data.imported import corrections, labels, matching, recordings, splitting
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import person
 from ecgbench.datasets.own import Recordings
-from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadRecord, BadSetting
+from ecgbench.stats.known import UNKNOWN
 
-AS_BEFORE = f"as they were in {own.TABLE}"
-"""Of splits that came from an earlier table."""
 FEW_PATIENTS = 1000
 """With fewer patients a run tests each of them once, by cross-validation: a tenth of them, the
 last fold alone, would give intervals too wide for a verdict."""
-OF_A_TABLE = ("columns", "positive", "patients", "split", "partial", "match_zeros")
+OF_A_TABLE = ("columns", "patients", "split", "partial", "match_zeros")
 """Fields of an order that say how a table of labels is read."""
 
 
@@ -46,8 +43,6 @@ class Order:
     """What is not typed is as in the card of an earlier import."""
     columns: tuple[str, ...] = ()
     """Columns of labels; if none is named, those of 0 and 1."""
-    positive: str | None = None
-    """The word that means 1 in a column of words; all others mean 0."""
     patients: str | None = None
     """The pattern whose group is the person in a cell of patients."""
     split: str | None = None
@@ -68,13 +63,11 @@ class Order:
 
     def after(self, card: own.Card | None) -> "Order":
         """The same with what is not typed from an earlier card."""
+        if card is None:
+            return self
         typed = {name: value for name, value in vars(self.options).items() if value}
-        known = card.options if card else ReadOptions()
-        before = card.typed if card else {}
-        own = {n: before[n] for n in OF_A_TABLE if before.get(n) and not getattr(self, n)}
-        if "columns" in own:
-            own["columns"] = tuple(own["columns"])
-        return replace(self, options=replace(known, **typed), **own)
+        table = {n: getattr(self, n) or card.typed.get(n, getattr(self, n)) for n in OF_A_TABLE}
+        return replace(self, options=replace(card.options, **typed), **table)
 
     @property
     def typed(self) -> dict[str, Any]:
@@ -87,7 +80,8 @@ class Order:
         files = sorted(matching.walk(self.folder, (self.labels, self.to)))
         held = [(file.relative_to(self.folder).as_posix(), sha256_once(file)) for file in files]
         typed = {**self.typed, "labels": sha256_of(self.labels)}
-        return _hash_of([str(self.folder.resolve()), repr(self.options), typed, held])
+        facts = [str(self.folder.resolve()), repr(self.options), typed, held]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ class Imported:
     labelled: labels.Labels
     table: pd.DataFrame
     """records.csv: every value a str."""
-    seen: reading.Notes
+    seen: recordings.Notes
     before: Recordings | None
     """The import that it corrects."""
     without_row: list[str]
@@ -126,23 +120,19 @@ def same(order: Order) -> bool:
     return not unfinished and card.request == order.after(card).fingerprint()
 
 
-def _hash_of(facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
 def _demand_same_study(order: Order, before: Recordings, table: pd.DataFrame) -> None:
-    """BadSetting where the folder of an import is to receive the recordings of another study: of
-    another folder, whose files of the same names mostly hold something else.
+    """BadSetting where the folder of an import is to receive the recordings of another study: none
+    of its files, or those of another folder, which mostly hold something else.
     """
-    source = reading.source(order.folder, before.said, order.to, table)
-    now = dict(zip(source.index["record"], map(reading.held, source.states(source.index))))
-    known = dict(zip(before.table["record"], before.table["sha256"]))
-    common = now.keys() & known.keys()
+    source = recordings.source(order.folder, before.said, order.to, table)
+    now = dict(zip(source.index["record"], map(recordings.held, source.states(source.index))))
+    known = dict(zip(before.table["file"], before.table["sha256"]))
+    both = [known[f] == now[r] for r, f in zip(table["record"], table["file"]) if f in known]
     elsewhere = os.path.realpath(before.root) != os.path.realpath(order.folder)
-    if elsewhere and 2 * sum(now[name] == known[name] for name in common) < len(common):
+    if not both or (elsewhere and 2 * sum(both) < len(both)):
         raise BadSetting(
-            f"{order.to} holds the recordings of {before.root}; those in {order.folder} have the "
-            f"same names and other content, so they are another study: give another folder "
+            f"{order.to} holds other recordings, of {before.root}, than {order.labels.name} names "
+            f"in {order.folder}: {sum(both)} of {len(table):,} are the same; give another folder "
             f"(--to DIR)"
         )
 
@@ -172,29 +162,24 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
             f"correct {order.labels.name} and give --overwrite, or go on with --tasks {order.card}"
         )
     order = order.after(card)
-    typed = order.columns, order.positive, order.patients, order.split
-    labelled = labels.checked(order.labels, *typed)
-    table, without_row = _matched(order, labelled, before)
-    if "patient" not in table:
-        table["patient"] = table["record"]
+    labelled = labels.checked(order.labels, order.columns, order.patients, order.split)
+    table, without_row = _matched(order, labelled)
+    table["patient"] = table.get("patient", table["record"])
     said = _card(order, card, labelled)
     if before:
         _demand_same_study(order, before, table)
-    copy, table, seen = reading.read(order.folder, said, order.to, table, progress)
-    notes = [*labelled.notes]
-    if found := same_signal.pairs(copy, table):
-        same_signal.demand_agreement(table, found, labelled.labels, order.labels.name)
-        notes.append(same_signal.said(table, found))
-        table["patient"] = same_signal.patients(table, found)
+    copy, table, seen = recordings.read(order.folder, said, order.to, table, progress)
+    table["patient"], same = recordings.joined(copy, table, labelled.labels, order.labels.name)
+    notes = [*labelled.notes, *[f"the same signal, so one patient: {same}"] * bool(same)]
     try:
         table, splits = _split(order, table, labelled, before)
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
-        why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
-        anew = "; another folder (--to DIR) deals the patients anew" if before else ""
-        raise BadSetting(f"{error}{anew}{why}") from None
-    said = replace(said, splits=splits)
-    made = Imported(order, said, labelled, table, seen, before, without_row, notes)
+        why = f"; left out: {recordings.left_out(table)[0]}" if table["left_out"].any() else ""
+        raise BadSetting(f"{error}{why}") from None
+    made = Imported(
+        order, replace(said, splits=splits), labelled, table, seen, before, without_row, notes
+    )
     _write(made)
     return made
 
@@ -203,7 +188,7 @@ def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.C
     """The card before anything was read, with a person's lines of an earlier one."""
     options = order.options
     facts: dict[str, Any] = {
-        "recordings": _relative_or_absolute(order.folder, order.to),
+        "recordings": os.path.relpath(order.folder.resolve(), order.to.resolve()),
         "fs": options.fs or 0,
         "unit": options.unit or "",
         "signals": options.signals,
@@ -214,32 +199,13 @@ def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.C
         "before": sha256_of(order.to / own.TABLE),
         "typed": order.typed,
     }
-    if card is None:
-        return own.Card(title=order.name.replace("_", " ").capitalize(), **facts)
-    return replace(card, **facts)
+    title = order.name.replace("_", " ").capitalize()
+    return replace(card, **facts) if card else own.Card(title=title, **facts)
 
 
-def _relative_or_absolute(recordings: Path, folder: Path) -> str:
-    """From `folder` where the two lie beside or in one another, so that they can be moved together;
-    else absolute.
-    """
-    recordings, folder = recordings.resolve(), folder.resolve()
-    near = recordings.parent == folder.parent or folder in recordings.parents
-    near |= recordings in folder.parents
-    return os.path.relpath(recordings, folder) if near else str(recordings)
-
-
-def _matched(
-    order: Order, labelled: labels.Labels, before: Recordings | None
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the table that have a file, with `file` and a name of the record that stays what
-    it was; and the files without a row.
-    """
-    names = list(labelled.table["record"])
+def _matched(order: Order, labelled: labels.Labels) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of the table that have a file, with `file`; and the files without a row."""
     files = matching.files(order.folder, (order.labels, order.to))
-    if not files:
-        known = ", ".join(by_suffix.READERS)
-        raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
 
     def readable(file: str) -> bool:
         try:
@@ -249,21 +215,11 @@ def _matched(
         return True
 
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
-    how = order.partial, order.match_zeros, readable
-    chosen = matching.matched(names, lines, files, *how)
+    how = files, order.partial, order.match_zeros, readable
+    chosen = matching.matched([*labelled.table["record"]], lines, *how)
     table = labelled.table.assign(file=chosen)
     table = table[table["file"] != ""].reset_index(drop=True)
-    old = dict(zip(before.table["file"], before.table["record"])) if before else {}
-    old = {file: record for file, record in old.items() if file in {*chosen}}
-    if before is not None and not old:
-        raise BadSetting(
-            f"{own.TABLE} holds other recordings, none of which {labelled.file.name} names in "
-            f"{order.folder}; import into another folder (--to DIR)"
-        )
-    new = [file for file in table["file"] if file not in old]
-    table["record"] = table["file"].map(
-        old | dict(zip(new, matching.identities(new, old.values())))
-    )
+    table["record"] = matching.identities(table["file"])
     beside = {file.rpartition(".")[0] for file in chosen}
     return table, [file for file in files if file.rpartition(".")[0] not in beside]
 
@@ -274,17 +230,14 @@ def _split(
     """The table with its folds or splits, and how they were made."""
     names, whose = labelled.labels, "patient" if labelled.patients_known else "recording"
     column = "split" if "split" in table else "fold"
-    if column in table and (table[column].astype(str) != "").all():
+    if column in table:
         return table, f"as given in {order.labels.name}"
+    if before and not before.said.splits.startswith("ours"):
+        raise BadSetting(
+            f"the splits of {own.TABLE} were given, and {order.labels.name} gives none; add them "
+            f"to it (a column split or fold)"
+        )
     homes = corrections.homes(before, table) if before else {}
-    if before and before.column == "split":
-        table["split"] = table["patient"].map(person).map(homes).fillna("")
-        if lost := list(table.loc[table["split"] == "", "record"]):
-            raise BadSetting(
-                f"the splits of {own.TABLE} were given, and {counted(len(lost), 'new record')} "
-                f"(first {lost[0]!r}) have none; add a column split to {order.labels.name}"
-            )
-        return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
     known = {patient: int(fold) for patient, fold in homes.items()}
     count = max(known.values()) if before else splitting.count(usable, names, whose)
@@ -294,12 +247,8 @@ def _split(
     table["fold"] = splitting.dealt(table, names, count, known)
     if before and table.loc[usable.index, "fold"].max() < count:
         raise BadSetting(f"no record is left in fold {count}, the test fold")
-    if before and not before.said.splits.startswith("ours"):
-        return table, AS_BEFORE
-    return table, (
-        f"ours: {count} folds by {whose}, stratified on the labels ({count - 2} train, 1 val, "
-        f"1 test)"
-    )
+    parts = f"{count - 2} train, 1 val, 1 test"
+    return table, f"ours: {count} folds by {whose}, stratified on the labels ({parts})"
 
 
 def _write(made: Imported) -> None:
@@ -308,16 +257,16 @@ def _write(made: Imported) -> None:
     """
     to, table, labels, before = made.order.to, made.table, made.said.labels, made.before
     column = "split" if "split" in table else "fold"
-    out = corrections.texts(table, labels)
+    out = table.astype(str)
+    out[[*labels]] = out[[*labels]].replace(str(UNKNOWN), "")
     dropped = dict[str, str]()
     if before:
         made.notes.extend(corrections.changes(before, out, labels))
         here = {*map(person, out["patient"])}
         homes = corrections.homes(before) if before.column == column else {}
         dropped = {patient: home for patient, home in homes.items() if patient not in here}
-    first, last = ["record", "file", "patient", column, *labels], [*own.FOUND, "left_out"]
-    rest = [c for c in out if c not in (*first, *last)]
-    csv = out[[*first, *rest, *last]].to_csv(index=False, lineterminator="\n")
+    ordered = dict.fromkeys(["record", "file", "patient", column, *labels, *out])
+    csv = out[[*ordered]].to_csv(index=False, lineterminator="\n")
     known = hashlib.sha256(csv.encode()).hexdigest()
     put(to / own.CARD, replace(made.said, table=known, dropped=dropped).text)
     put(to / own.TABLE, csv)

@@ -1,6 +1,5 @@
 """The recordings below a folder, and the file of each name in a table."""
 
-import difflib
 import os
 import re
 import unicodedata
@@ -54,8 +53,12 @@ def recordings(files: Sequence[str], readable: Callable[[str], bool]) -> list[st
     """
     by_stem: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        by_stem[str(PurePosixPath(file).with_suffix(""))].append(file)
+        by_stem[_bare(file)].append(file)
     return [_one(own, readable, "") for own in by_stem.values()]
+
+
+def _bare(file: str) -> str:
+    return str(PurePosixPath(file).with_suffix(""))
 
 
 def _one(files: Sequence[str], readable: Callable[[str], bool], line: str) -> str:
@@ -63,9 +66,7 @@ def _one(files: Sequence[str], readable: Callable[[str], bool], line: str) -> st
     it: another person's table of values may lie there.
     """
     firm = [f for f in files if PurePosixPath(f).suffix.lower() in FIRM]
-    if len(files) == 1:
-        return files[0]
-    sound = [f for f in files if readable(f)]
+    sound = [f for f in files if len(files) == 1 or readable(f)]
     if len(sound) > 1:
         raise BadSetting(
             f"{line}{enumerated(sound[:LISTED])} can both be read; take one of them out of the "
@@ -92,60 +93,46 @@ def matched(
     BadSetting in one line for names without a file, with several files, and for two names of one
     file.
     """
-    spelled: dict[str, set[str]] = defaultdict(set)
-    unzeroed: dict[str, set[str]] = defaultdict(set)
+    ways: list[Callable[[str], str]] = [str, _folded, _unzeroed]
+    spelled: list[dict[str, set[str]]] = [defaultdict(set) for _ in ways]
     for file in files:
         path = PurePosixPath(file)
-        for spelling in (file, str(path.with_suffix("")), path.name, path.stem):
-            spelled[spelling].add(file)
-            spelled[_folded(spelling)].add(file)
-            unzeroed[_unzeroed(spelling)].add(file)
-    whole = {*files}
-    chosen: list[str] = []
-    first: dict[str, str] = {}
-    lost: dict[int, list[str]] = {}
-    for number, (name, line) in enumerate(zip(names, lines)):
+        for spelling in (file, _bare(file), path.name, path.stem):
+            for way, known in zip(ways, spelled):
+                known[way(spelling)].add(file)
+    chosen, first, lost, whole = list[str](), dict[str, str](), list[str](), {*files}
+    for name, line in zip(names, lines):
         plain = name.replace("\\", "/").removeprefix("./")
-        named = {plain} & whole or spelled.get(plain) or spelled.get(_folded(plain))
-        zeros = unzeroed.get(_unzeroed(plain), set())
-        found = sorted(named or (zeros if match_zeros else ()))
-        if len({str(PurePosixPath(file).with_suffix("")) for file in found}) == 1:
+        meant = [known.get(way(plain), set()) for way, known in zip(ways, spelled)]
+        met = [{plain} & whole, *meant]
+        found = sorted(next(filter(None, met if match_zeros else met[:-1]), ()))
+        if len({*map(_bare, found)}) == 1:
             found = [_one(found, readable, f"{line}: ")]
         if len(found) > 1:
             raise BadSetting(
                 f"{line}: the record {name!r} may be {enumerated(found[:LISTED])}; write its path "
                 f"with the suffix"
             )
-        if not found:
-            lost[number] = sorted(zeros)
-        elif found[0] in first:
+        if found and found[0] in first:
             raise BadSetting(
                 f"{line}: {found[0]} is named already ({first[found[0]]}); remove one of them"
             )
-        else:
+        if not found and met[-1]:
+            raise BadSetting(
+                f"{line}: the record {name!r} has no file; there is {min(met[-1])!r}: correct the "
+                f"table, or match numbers without the zeros before them: --match-zeros"
+            )
+        if found:
             first[found[0]] = line
+        else:
+            lost.append(f"{name!r} ({line})")
         chosen.append(found[0] if found else "")
-    zeros_lost = {number: zeros for number, zeros in lost.items() if zeros}
-    if zeros_lost or (lost and not (partial and first)):
-        _refuse(names, lines, zeros_lost or lost, list(spelled))
+    if lost and not (partial and first):
+        raise BadSetting(
+            f"{len(lost):,} of {len(names):,} records of the table have no file in the folder: "
+            f"{', '.join(lost[:LISTED])}; correct the table, or leave them out: --partial"
+        )
     return chosen
-
-
-def _refuse(
-    names: Sequence[str], lines: Sequence[str], lost: dict[int, list[str]], known: list[str]
-) -> None:
-    """BadSetting for names that mean no file. lost: number of a name -> files that it may mean."""
-    listed = ", ".join(f"{names[i]!r} ({lines[i]})" for i in [*lost][:LISTED])
-    more = f" and {len(lost) - LISTED:,} more" if len(lost) > LISTED else ""
-    number, zeros = next(iter(lost.items()))
-    near = zeros or difflib.get_close_matches(names[number], known, n=1, cutoff=0.6)
-    there = f" (there is {near[0]!r})" if near else ""
-    way = "match them without the zeros before a number: --match-zeros"
-    raise BadSetting(
-        f"{len(lost):,} of {len(names):,} records of the table have no file in the folder: "
-        f"{listed}{more}{there}; correct the table, or "
-        f"{way if zeros else 'leave them out: --partial'}"
-    )
 
 
 def _folded(name: str) -> str:
@@ -162,17 +149,13 @@ def _unzeroed(name: str) -> str:
     return re.sub(r"(?<![\d.])0+(?=\d)", "", re.sub(r"(?<=\d)\.0+$", "", _folded(name)))
 
 
-def identities(files: Sequence[str], used: Collection[str]) -> list[str]:
-    """A name for the record of each file, which no other has and which is not `used`: its own
-    without the suffix, else its path, else its path with the suffix.
+def identities(files: Collection[str]) -> list[str]:
+    """A name for the record of each file, which no other has: its own without the suffix, else its
+    path, else its path with the suffix.
     """
-    stems = Counter(PurePosixPath(file).stem for file in files)
-    paths = Counter(str(PurePosixPath(file).with_suffix("")) for file in files)
-    used = {*used}
-    names: list[str] = []
-    for file in files:
-        path = PurePosixPath(file)
-        ways = (path.stem, stems), (str(path.with_suffix("")), paths)
-        names.append(next((n for n, all_ in ways if all_[n] == 1 and n not in used), file))
-        used.add(names[-1])
-    return names
+    ways: list[Callable[[str], str]] = [lambda file: PurePosixPath(file).stem, _bare, str]
+    counts = [Counter(map(way, files)) for way in ways]
+    return [
+        next(name for way, count in zip(ways, counts) if count[name := way(file)] == 1)
+        for file in files
+    ]

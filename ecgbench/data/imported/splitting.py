@@ -1,6 +1,7 @@
 """Splits of imported records: those of the table, or folds by patient, stratified on the labels."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -43,14 +44,12 @@ def count(table: pd.DataFrame, labels: Sequence[str], whose: str = "patient") ->
         return FEW if many else PARTS
     missing = "; ".join(
         f"{label!r} has {counted(having, whose)} with it and {without} without"
-        for label, (having, without) in list(patients.items())[:5]
+        for label, (having, without) in [*patients.items()][:5]
     )
-    blank = any(having and not without for having, without in patients.values())
-    zeros = "; a blank cell is unknown: write 0 where the label is absent" if blank else ""
     raise BadSetting(
         f"too few {whose}s for training, validation and test: {missing}; {PARTS} of each are "
-        f"needed for at least one label (or give the splits: a column split with "
-        f"{', '.join(SPLITS)}){zeros}"
+        f"needed for at least one label (0 where it is absent; a blank cell is unknown), or a "
+        f"column split with {', '.join(SPLITS)}"
     )
 
 
@@ -100,22 +99,22 @@ def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, p
         return int(met.all(axis=(0, 1)).sum()), int(met[:, :, possible].sum())
 
     possible = has.sum(axis=0).min(axis=0) >= parts
-    best = score()
-    improved = True
-    while improved and best[1] < 2 * parts * int(possible.sum()):
-        improved = False
-        part = _part(home, folds, parts)
+
+    def is_better() -> bool:
+        """Whether an exchange was found, and made."""
+        before, part = score(), _part(home, folds, parts)
         for where, value, label in np.argwhere(~_met(home, has, folds, parts) & possible):
             givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:MOST_TRIED]
             takers = np.flatnonzero(free & (part == where))[:MOST_TRIED]
-            for one, other in ((a, b) for a in givers for b in takers):
-                home[[one, other]] = home[[other, one]]
-                if (now := score()) > best:
-                    best, improved = now, True
-                    break
-                home[[one, other]] = home[[other, one]]
-            if improved:
-                break
+            for pair in product(givers, takers):
+                home[[*pair]] = home[[*pair[::-1]]]
+                if score() > before:
+                    return True
+                home[[*pair]] = home[[*pair[::-1]]]
+        return False
+
+    while score()[1] < 2 * parts * int(possible.sum()) and is_better():
+        pass
 
 
 def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:
@@ -129,8 +128,6 @@ def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:
             f"patient {spread.index[spread > 1][0]!r} is in more than one split; a model would be "
             f"tested on patients whom it was trained on"
         )
-    if empty := [name for name in SPLITS if not (split == name).any()]:
-        raise BadSetting(f"no record is in the split {empty[0]}; it must have some")
     both = [{0, 1} <= {*table.loc[split == name, label]} for label in labels for name in SPLITS]
     if not np.reshape(both, (-1, len(SPLITS))).all(axis=1).any():
         raise BadSetting(

@@ -88,10 +88,8 @@ def _rows(content: bytes) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of each line that holds something, and its cells; without the line `sep=;` of
-    Excel.
-    """
-    head = next((s for s in io.StringIO(text) if s.strip() and not _is_mark(s)), "")
+    """The number of each line that holds something, and its cells."""
+    head = next((s for s in io.StringIO(text) if s.strip()), "")
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=max(SEPARATORS, key=head.count),
@@ -101,13 +99,9 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     begin = 1
     for values in reader:
         cells = [*map(stripped, values)]
-        if any(cells) and not _is_mark(cells[0]):
+        if any(cells):
             yield begin, cells
         begin = reader.line_num + 1
-
-
-def _is_mark(text: str) -> bool:
-    return text.lower().startswith("sep=")
 
 
 def stripped(text: str) -> str:
