@@ -35,8 +35,7 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.arrays import FileFormat
+from ecgbench.ecg.readers.arrays import FileFormat, hdf5
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.stats.known import UNKNOWN
@@ -105,7 +104,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     stored = _exam_at(file, position)
     if stored and stored != record:
         raise BadRecord(f"{record}: row {position} of {file.name} holds exam {stored} now")
-    recording = hdf5.read(file, record, row["patient"], FORMAT, position)
+    recording = hdf5(file, record, row["patient"], FORMAT, position)
     zeros = int((recording.signal == 0).all(axis=0).sum())
     end = recording.signal.shape[1] - zeros // 2
     if end <= zeros // 2:

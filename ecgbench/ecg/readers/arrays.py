@@ -1,9 +1,14 @@
-"""Files without a header: what their format leaves open, and how their arrays become recordings."""
+"""Files without a header, as collections publish them: what their format leaves open, and how their
+arrays become recordings. numpy reads .npy and .npz (EchoNext), `h5py` HDF5 (SPH, CODE-15%).
+"""
 
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -13,6 +18,11 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord, UnknownName
 
+DAMAGED = (
+    *(OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError, MemoryError),
+    *(BadZipFile, zlib.error, RuntimeError, TypeError),
+)
+"""What numpy and h5py raise for bytes that are no array of theirs."""
 MISSING = -(2**15)
 """The value that stands for "no sample" where samples are 16-bit integers, as in WFDB."""
 
@@ -34,11 +44,57 @@ class FileFormat:
     leads_first: bool = True
     """Whether the array is (lead, time); else it is (time, lead)."""
     variable: str = ""
-    """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct
-    `ECG.data`.
-    """
+    """Name of the array where a file holds several: `tracings`."""
     repair: Repair | None = None
     """Of the dataset's card."""
+
+
+def numpy(
+    path: Path, record: str, patient: str, file_format: FileFormat, position: int | None = None
+) -> Recording:
+    """The recording in a .npy, or in `file_format.variable` of a .npz, in mV; `position` is its row
+    where there are many.
+
+    Of a .npy only that row is read from the disk. BadRecord for a file that is missing, damaged or
+    holds Python objects (they would run code), an array or a row that is not there.
+    """
+    file = existing_file(path, record)
+    try:
+        stored = np.load(file, mmap_mode=None if position is None else "r", allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            array = _at(stored, position, path, record)
+        else:
+            with stored:
+                array = _at(stored.get(file_format.variable), position, path, record)
+    except DAMAGED as error:
+        raise unreadable(path, record, "an array of numpy", error) from error
+    return recording(array, file_format, record, patient)
+
+
+def hdf5(
+    path: Path, record: str, patient: str, file_format: FileFormat, position: int | None = None
+) -> Recording:
+    """The same of the dataset `file_format.variable` of an HDF5 file."""
+    import h5py
+
+    existing_file(path, record)
+    try:
+        with h5py.File(path, "r") as file:
+            array = _at(file.get(file_format.variable), position, path, record)
+    except DAMAGED as error:
+        raise unreadable(path, record, "HDF5", error) from error
+    return recording(array, file_format, record, patient)
+
+
+def _at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
+    """The whole array of a file, or one recording of many."""
+    if not hasattr(stored, "shape"):
+        raise BadRecord(f"{record}: {path.name} does not hold the array of its layout")
+    if position is not None and not 0 <= position < len(stored):
+        raise BadRecord(
+            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
+        )
+    return np.asarray(stored[()] if position is None else stored[position])
 
 
 def standard(names: Sequence[str], record: str) -> list[int]:
@@ -108,23 +164,6 @@ def demand_samples(signal: np.ndarray, record: str) -> None:
         raise BadRecord(
             f"{record}: {missing.sum()} samples are NaN (marked as missing in the file)"
         )
-
-
-def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
-    """The whole array of a file, or one recording of many; BadRecord for a position beyond them."""
-    if position is not None and not 0 <= position < len(stored):
-        raise BadRecord(
-            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
-        )
-    return np.asarray(stored[()] if position is None else stored[position])
-
-
-def no_array(path: Path, record: str, file_format: FileFormat, names: Iterable[str]) -> BadRecord:
-    """The error of a file without the array of the layout."""
-    return BadRecord(
-        f"{record}: {path.name} holds no array {file_format.variable!r}; it holds "
-        f"{', '.join(names)}"
-    )
 
 
 def existing_file(path: Path, record: str) -> Path:
