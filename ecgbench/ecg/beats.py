@@ -47,7 +47,7 @@ def beats(signal: np.ndarray, fs: float) -> np.ndarray:
     from scipy.signal import butter, find_peaks, sosfiltfilt
 
     none = np.zeros(0, np.intp)
-    if signal.shape[1] < fs:
+    if signal.shape[1] < fs or fs <= 2 * BAND[1]:
         return none
     sos = butter(2, BAND, "bandpass", fs=fs, output="sos")
     energy = np.square(sosfiltfilt(sos, signal.astype(np.float64), axis=1)).sum(axis=0)

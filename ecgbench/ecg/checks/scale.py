@@ -43,9 +43,6 @@ def check(recording: Recording) -> list[Finding]:
     """Whether the samples are too large or too small for mV, and which unit would explain them."""
     low, high = PLAUSIBLE
     spans = np.ptp(_seconds(recording), axis=2)
-    exact = spans.astype(np.float64)
-    if ((low <= exact) & (exact <= high)).all():
-        return []  # as of nearly all recordings, for whom no median is needed
     spanned = _median(spans)
     if recording.unit != "mV" or not spanned or low <= spanned <= high:
         return []
