@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import Download
-from ecgbench.datasets._cards import card
+from ecgbench.datasets._cards import card, listing
 from ecgbench.datasets._labels import table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
@@ -47,19 +46,7 @@ NORMAL = "normal_ecg"
 CARD = card("code15")
 (TABLE,) = CARD.index_files
 TASK, KNOWN = CARD.tasks
-_ZENODO = "https://zenodo.org/records/4916206/files/"
-FILES = (
-    Download(url=f"{_ZENODO}exams.csv?download=1", path="exams.csv"),
-    *(
-        Download(
-            url=f"{_ZENODO}exams_part{part}.zip?download=1",
-            path=f"exams_part{part}.zip",
-            unpack=True,
-            unpacked=4_500_000_000,
-        )
-        for part in range(18)
-    ),
-)
+LISTING = listing("code15")
 
 
 def index(root: Path) -> pd.DataFrame:
