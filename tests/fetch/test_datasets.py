@@ -454,30 +454,13 @@ def test_a_release_by_its_checksums(site: Site, tmp_path: Path) -> None:
     assert [one.path for one in again.missing] == ["g1/E00001.mat"]
 
 
-@pytest.mark.parametrize("middle", [True, False])
-def test_a_release_by_its_nested_lists(middle: bool, site: Site, tmp_path: Path) -> None:
-    """The list of the release names the folders of all collections, or those of the next floor."""
-    lists = {f"training/georgia/g{i}/RECORDS": f"E0000{i}\n".encode() for i in (1, 2)}
-    lists["RECORDS"] = b"training/georgia/g1/\ntraining/georgia/g2/\r\n\ntraining/ptb/g1/\n"
-    if middle:
-        lists["RECORDS"] = b"training/\n"
-        lists["training/RECORDS"] = b"georgia/\nptb/\n"
-        lists["training/georgia/RECORDS"] = b"g1/\ng2/\n"
-    site.serve({**RELEASE, **lists})
-    fetch(tmp_path, manifest=GEORGIA)
-    assert {n: (tmp_path / n).read_bytes() for n in OWN} == OWN
-    assert below(tmp_path) == set(OWN)
-    assert not [p for p, _ in site.asked if "ptb" in p]
-
-
 @pytest.mark.parametrize(
     ("files", "told"),
     [
         ({"SHA256SUMS.txt": PAGE}, "it is a web page"),
         ({"SHA256SUMS.txt": sums({"LICENSE.txt": b""})}, "name no file below 'training/georgia/'"),
         ({"SHA256SUMS.txt": sums({"training/georgia/../x.hea": b""})}, "outside of its folder"),
-        ({}, "RECORDS: the server answers 404"),
-        ({"RECORDS": b"training/georgia/\n"}, "georgia/RECORDS: the server answers 404"),
+        ({}, "SHA256SUMS.txt: the server answers 404"),
     ],
 )
 def test_lists_that_cannot_be_trusted(

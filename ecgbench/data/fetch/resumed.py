@@ -38,10 +38,6 @@ class DownloadError(BadSetting):
     """A failed download; the message gives the reason, without a remedy."""
 
 
-class NotThere(DownloadError):
-    """The server does not have the file."""
-
-
 class _Interrupted(Exception):
     """Perhaps the next attempt succeeds."""
 
@@ -189,4 +185,4 @@ def _response(session: requests.Session, url: str, headers: dict[str, str]) -> r
     why = f"the server answers {status} {shortened(response.reason or '', 40)}".strip()
     if status >= 500 or status in (408, 429):
         raise _Interrupted(why)
-    raise (NotThere if status in (404, 410) else DownloadError)(f"{url}: {why}")
+    raise DownloadError(f"{url}: {why}")
