@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ecgbench.ecg.beats import beats, median_beat
+from ecgbench.ecg.beats import beats, median_beat, smooth
 from ecgbench.ecg.checks.finding import Finding, middle
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
@@ -52,7 +52,7 @@ def _energy(recording: Recording) -> np.ndarray:
         return np.zeros(0)
     usual, most = np.quantile(steep.astype(np.float64), [0.5, 0.99])
     energy = np.maximum(np.minimum(steep, np.float32(most)) - float(usual), 0)
-    energy = _smooth(energy, max(1, round(0.02 * recording.fs)))
+    energy = smooth(energy, 0.02 * recording.fs)
     return np.asarray(energy - energy.mean())
 
 
@@ -68,12 +68,12 @@ def rhythm(energy: np.ndarray, fs: float) -> Rhythm:
     below = np.flatnonzero(like < 0.5)
     width = 2 * below[0] / fs if len(below) else np.nan
     first, last = int(PERIODS[0] * fs), min(int(PERIODS[1] * fs), int(0.6 * len(like)))
-    smooth = _smooth(like, max(1, round(0.04 * fs)))[first:last]
-    tops = np.flatnonzero((smooth[1:-1] >= smooth[:-2]) & (smooth[1:-1] > smooth[2:])) + 1
-    tops = tops[smooth[tops] >= 0.7 * smooth.max(initial=0)]
+    heights = smooth(like, 0.04 * fs)[first:last]
+    tops = np.flatnonzero((heights[1:-1] >= heights[:-2]) & (heights[1:-1] > heights[2:])) + 1
+    tops = tops[heights[tops] >= 0.7 * heights.max(initial=0)]
     if not len(tops):
         return Rhythm(np.nan, width, 0.0)
-    return Rhythm(60 * fs / (first + tops[0]), width, float(smooth[tops[0]]))
+    return Rhythm(60 * fs / (first + tops[0]), width, float(heights[tops[0]]))
 
 
 def check_rate(recording: Recording) -> list[Finding]:
@@ -138,14 +138,6 @@ def check_arms(recording: Recording) -> list[Finding]:
             f"{whole:.2f}, P wave {p_wave:.2f})",
         )
     ]
-
-
-def _smooth(x: np.ndarray, width: int) -> np.ndarray:
-    """(time,) the mean of `width` samples around each, mirrored at the ends."""
-    before, after = width // 2, width - width // 2 - 1
-    mirrored = [np.zeros(1, x.dtype), x[:before][::-1], x, x[len(x) - after :][::-1]]
-    total = np.cumsum(np.concatenate(mirrored), dtype=np.float64)
-    return np.asarray((total[width:] - total[:-width]) / width, x.dtype)
 
 
 def _centred(x: np.ndarray) -> np.ndarray:
