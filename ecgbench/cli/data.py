@@ -242,11 +242,8 @@ def duplicates(
     names = list(dict.fromkeys(map(room.resolve, datasets)))
     copies = [find_any(name, data, prepared) for name in names]
     shown = display()
-    with counting("fingerprint", shown) as progress:
-        table = search.Table.of(copies, progress)
-    found = search.candidates(table, within or len(copies) == 1)
-    with counting("compare candidates", shown) as progress:
-        rows = search.table_of(search.confirmed(table, found, progress))
+    both = within or len(copies) == 1
+    rows = search.pairs(copies, both, lambda what: counting(what, shown))
     if to is not None:
         put(to, rows.drop(columns="leak").to_csv(index=False))
     if as_json:
