@@ -164,7 +164,7 @@ def check(
     from ecgbench.study.progress import counting, display
 
     name = datasets.resolve(dataset)
-    copy = find_any(name, data, prepared, fix, thorough=True)
+    copy = find_any(name, data, prepared, fix=fix, thorough=True)
     with counting(f"check {name}", display()) as shown:
         problems = disk.verify(copy, shown)
     for record, reason in problems:
@@ -197,7 +197,7 @@ def facts(
     from ecgbench.data.source import root_of
 
     name = datasets.resolve(dataset)
-    module, copy = datasets.get(name), find_any(name, data, prepared, fix)
+    module, copy = datasets.get(name), find_any(name, data, prepared, fix=fix)
     found = facts.facts(copy)
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
