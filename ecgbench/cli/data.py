@@ -33,7 +33,7 @@ def fetch(
     Several files are downloaded at a time. Each is compared with its published checksum, where
     there is one. Only missing files are downloaded: after an error or Ctrl-C the same command goes
     on in the middle of a file. A file that is not the published one (a web page, a changed or
-    damaged file) is kept as NAME.refused and never read. Archives are unpacked and then removed.
+    damaged file) is removed or replaced. Archives are unpacked and then removed.
 
       ecgbench data fetch georgia --data ~/ecg --dry-run
 

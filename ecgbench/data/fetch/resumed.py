@@ -1,8 +1,8 @@
 """Downloads one published file by https: resumed where it broke off, and checked before it gets its
 name.
 
-The part so far is NAME.part; NAME.part.tag is the server's tag of this version. A file that is not
-the published one is kept as NAME.refused.
+The part so far is NAME.part; NAME.part.tag is the server's tag of this version. What is not the
+published file is removed, and one that lies there is replaced by it.
 """
 
 import hashlib
@@ -60,10 +60,8 @@ def obtain(
 
     pauses: instead of PAUSES.
     """
-    if path.is_file():
-        if not wrong(path, wanted):
-            return
-        _quarantine(path, path)
+    if path.is_file() and not wrong(path, wanted):
+        return
     part = _with_suffix(path, ".part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,11 +75,12 @@ def obtain(
                 more = f"; {received:,} bytes of it are kept for the next time" if received else ""
                 raise DownloadError(f"{wanted.url}: {error}{more}") from None
             time.sleep(pause)
-    if why := wrong(part, wanted):
-        raise refused(wanted, part, why)
+    why = wrong(part, wanted)
     with writing(path):
-        os.replace(part, path)
         _with_suffix(part, ".tag").unlink(missing_ok=True)
+        if why:
+            raise refused(wanted, part, why)
+        os.replace(part, path)
 
 
 def wrong(path: Path, wanted: Download) -> str:
@@ -105,11 +104,9 @@ def wrong(path: Path, wanted: Download) -> str:
 
 
 def refused(wanted: Download, path: Path, why: str) -> DownloadError:
-    """The error of a wrong file, which is renamed to NAME.refused."""
-    refused = _quarantine(path, path.with_name(path.name.removesuffix(".part")))
-    return DownloadError(
-        f"{wanted.url}: what came is not the published file: {why}; kept as {refused}"
-    )
+    """The error of a wrong file, which is removed."""
+    path.unlink()
+    return DownloadError(f"{wanted.url}: what came is not the published file: {why}")
 
 
 def text(session: requests.Session, url: str) -> str:
@@ -122,14 +119,6 @@ def text(session: requests.Session, url: str) -> str:
 
 def _with_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def _quarantine(path: Path, final: Path) -> Path:
-    refused_file = _with_suffix(final, ".refused")
-    with writing(refused_file):
-        os.replace(path, refused_file)
-        _with_suffix(path, ".tag").unlink(missing_ok=True)
-    return refused_file
 
 
 def _transfer(session: requests.Session, wanted: Download, part: Path, progress: Progress) -> None:
