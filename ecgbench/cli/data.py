@@ -188,26 +188,20 @@ def facts(
     """Describe a prepared copy: records and patients by split, labels without both values, records
     that were left out and why, flat leads, identical signals, inconsistent and repaired recordings.
 
-    With --json also the positives of every label in every split. For Chapman also which words of
-    its workbook are no labels.
+    With --json also the positives of every label in every split.
     """
     from ecgbench import datasets
     from ecgbench.data import facts
     from ecgbench.data.prepare import find_any
-    from ecgbench.data.source import root_of
 
     name = datasets.resolve(dataset)
-    module, copy = datasets.get(name), find_any(name, data, prepared, fix=fix)
+    copy = find_any(name, data, prepared, fix=fix)
     found = facts.facts(copy)
-    if counts := getattr(module, "counts", None):
-        found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
     for text in facts.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
-    if rows := found.get("counts"):
-        show(rows, False, [*rows[0]])
 
 
 def duplicates(

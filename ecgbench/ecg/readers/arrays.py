@@ -132,18 +132,14 @@ def recording(array: np.ndarray, file_format: FileFormat, record: str, patient: 
     rows = standard(names, record)
     signal = array if len(rows) == len(array) else array[rows]
     repaired: tuple[tuple[str, str], ...] = ()
-    per_mv, small = file_format.per_mv or 1.0, signal.dtype == np.int16
-    # of 16 bits by a number that float32 holds the quotient is the same in float32
-    single = small and file_format.repair is None and float(np.float32(per_mv)) == per_mv
-    exact = signal.astype(np.float32 if single else np.float64)
-    np.divide(exact, per_mv, out=exact)
+    exact = signal.astype(np.float64) / (file_format.per_mv or 1.0)
     if file_format.repair is not None:
         exact[without_sample(signal)] = np.nan
         exact, repaired = file_format.repair(exact, file_format.fs, record)
-    elif small:
+    elif signal.dtype == np.int16:
         demand_samples(signal, record)
     return Recording(
-        signal=exact.astype(np.float32, copy=False),
+        signal=exact.astype(np.float32),
         unit="mV" if file_format.per_mv else "standardised",
         leads=tuple(names[i] for i in rows),
         fs=file_format.fs,

@@ -66,9 +66,6 @@ def _opened(path: Path, record: str) -> Any:
         if not opened.data_record_duration > 0:
             raise ValueError(f"its data records last {opened.data_record_duration:g} s")
         return opened
-    except UnboundLocalError:  # the package divides by it
-        zero = ValueError("its data records last 0 s")
-        raise unreadable(path, record, "EDF or BDF", zero) from None
     except Exception as error:  # the package raises whatever its parsing runs into
         raise unreadable(path, record, "EDF or BDF", error) from error
 
