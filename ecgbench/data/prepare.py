@@ -256,13 +256,11 @@ def _demand_few(source: Source, lost: dict[str, str], total: int) -> None:
     share = source.module.CARD.losses
     if len(lost) <= max(LOST, share * total):
         return
-    absent = all("missing" in reason for reason in lost.values())
     raise MissingData(
         f"{source.name}: {len(lost)} records"
         f"{f' in {source.root}' if source.root else ''} cannot be used, and the rest of {total} "
         f"was not read: at most {LOST} or {share:.1%} may be lost; {_some(lost)}; ... "
-        f"{'Is the download complete? Fetch' if absent else 'Correct'} the files, then: "
-        f"{command(source.name, None, source.fix)}"
+        f"fetch or correct the files, then: {command(source.name, None, source.fix)}"
     )
 
 

@@ -73,14 +73,16 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     values = []
     for i, lead in zip(rows, leads):
         stated = per_mv(lead.resolution_unit) if lead.resolution_unit else None
-        if stated is None and 0 < lead.adc_resolution != lead.resolution:
+        if (
+            (0 < lead.adc_resolution != lead.resolution)
+            if stated is None
+            else not lead.adc_resolution
+        ):
             unit = lead.adc_resolution_unit or "none is stated"
             raise BadRecord(
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
-                f"unit of voltage ({unit}); correct the file"
+                f"unit of voltage or in no number ({unit}); correct the file"
             )
-        if stated and not lead.adc_resolution:
-            raise BadRecord(f"{record}: the size of a step of {names[i]} is no number in the file")
         if not stated and lead.resolution != 1 and re.match(r"[\d.]", options.unit or ""):
             raise BadRecord(
                 f"{record}: a step of {names[i]} is {lead.resolution:g} by the file, in no unit; "

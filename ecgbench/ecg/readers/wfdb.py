@@ -202,6 +202,8 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
     """(time, lead) integer samples. Each file that holds a lead has the very size that the header
     implies.
     """
+    import wfdb
+
     for name in {header.file_name[i]: None for i in rows}:
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = sorted({header.fmt[i] for i in signals})
@@ -227,17 +229,10 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
     try:
         if {header.fmt[i] for i in rows} <= {*PLAIN}:
             return np.stack([_of_16_bits(header, i, path) for i in rows], axis=1)
-        return _through_wfdb(path, rows)
+        read = wfdb.rdrecord(str(path), channels=rows, physical=False, smooth_frames=False)
+        return np.stack(read.e_d_signal, axis=1)
     except Exception as error:  # wfdb raises whatever its reading runs into
         raise BadRecord(f"{record}: its samples cannot be read ({one_line(error)})") from error
-
-
-def _through_wfdb(path: Path, rows: list[int]) -> np.ndarray:
-    """(time, row) integers as the package reads them; it raises anything."""
-    import wfdb
-
-    read = wfdb.rdrecord(str(path), channels=rows, physical=False, smooth_frames=False)
-    return np.stack(read.e_d_signal, axis=1)
 
 
 def _of_16_bits(header: Any, row: int, path: Path) -> np.ndarray:
