@@ -10,7 +10,7 @@ import http.client
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from ecgbench.errors import BadSetting
 BLOCK = 2**18
 TIMEOUT = (20.0, 60.0)
 """Seconds to wait for a connection, and between two bytes."""
-PAUSES: tuple[float, ...] = (1.0, 4.0, 16.0)
+PAUSES: tuple[float, ...] = (0.5, 2.0, 8.0)
 """Seconds before an interrupted transfer is resumed."""
 PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
@@ -49,23 +49,14 @@ def session() -> requests.Session:
     return made
 
 
-def obtain(
-    session: requests.Session,
-    wanted: Download,
-    path: Path,
-    progress: Progress,
-    pauses: Sequence[float] | None = None,
-) -> None:
-    """Download a file to `path`, whole and checked; DownloadError gives the reason in one line.
-
-    pauses: instead of PAUSES.
-    """
+def obtain(session: requests.Session, wanted: Download, path: Path, progress: Progress) -> None:
+    """Download a file to `path`, whole and checked; DownloadError gives the reason in one line."""
     if path.is_file() and not wrong(path, wanted):
         return
     part = _with_suffix(path, ".part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    for pause in (*(PAUSES if pauses is None else pauses), None):
+    for pause in (*PAUSES, None):
         try:
             _transfer(session, wanted, part, progress)
             break
