@@ -301,9 +301,9 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         one = index.loc[blank, "record"].iloc[0]
         raise BadRecord(f"{name}: record {one} of its index has no patient; give it one of its own")
     for column in ("record", "patient", *paths):
-        if odd := [t for t in map(str, index[column]) if not t.isprintable() and hidden(t)]:
+        for text in (t for t in map(str, index[column]) if not t.isprintable() and hidden(t)):
             raise BadRecord(
-                f"{name}: the {column} {shortened(ascii(odd[0]), 80)} of its index holds a control "
+                f"{name}: the {column} {shortened(ascii(text), 80)} of its index holds a control "
                 f"character; correct the table or the name of the file"
             )
     if (twice := index["record"].duplicated()).any():

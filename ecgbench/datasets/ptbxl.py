@@ -106,21 +106,16 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
     where the table does not say it.
     """
     described = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
+    noted = raw.reindex(columns=[*NOTED]).apply(lambda column: column.str.strip() != "")
+    noted = noted.any(axis=1).map({True: "yes", False: "no"})
     over = pd.to_numeric(described["age"], errors="coerce") == OVER_89
     return described.assign(
         age=described["age"].mask(over, "90"),
         sex=described["sex"].str.removesuffix(".0").map(SEX).fillna(""),
         device=described["device"].str.split().str.join(" ").astype(str),
         site=described["site"].str.removesuffix(".0"),
-        noted=_noted(raw),
+        noted=noted if {*NOTED} <= {*raw} else "",
     )
-
-
-def _noted(raw: pd.DataFrame) -> pd.Series:
-    if not {*NOTED} <= {*raw}:
-        return pd.Series("", raw.index)
-    said = raw[list(NOTED)].apply(lambda column: column.str.strip() != "").any(axis=1)
-    return said.map({True: "yes", False: "no"})
 
 
 def _statements(text: str) -> tuple[str, ...]:

@@ -64,8 +64,6 @@ def check(recording: Recording, within: float, clip: float | None = None) -> lis
     if change is not None:
         remaining = missed(_moved(signal, change)).max()
         sentence += f"; with {_named(change)} they agree within {remaining:.2g} {recording.unit}"
-    elif flat := [n for n, x in zip(LIMB, signal) if not np.ptp(x)]:
-        sentence += f"; {', '.join(flat)} does not vary"
     return [Finding("identities", sentence, change)]
 
 
