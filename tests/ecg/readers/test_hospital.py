@@ -199,7 +199,7 @@ def test_damaged_files_are_refused_in_one_line(
         assert str(tmp_path) not in text
 
 
-@pytest.mark.parametrize("write", [files.scp, files.scp_packed, files.muse, files.atc])
+@pytest.mark.parametrize("write", [files.scp, files.muse, files.atc])
 def test_a_changed_byte_of_a_format_with_checksums(
     write: Writer, steps: np.ndarray, tmp_path: Path
 ) -> None:
