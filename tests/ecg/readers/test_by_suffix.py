@@ -87,29 +87,6 @@ def test_what_was_written_comes_back_in_millivolts(
     np.testing.assert_allclose(found.signal, signal[1:], atol=2e-4)
 
 
-WATCH = """Name,"Doe, Jane"
-Date of Birth,"Jan 1, 1980"
-Recorded Date,2024-05-01 08:00:00 +0200
-Device,"Watch6,2"
-Sample Rate,512 hertz
-
-
-Lead,Lead I
-Unit,µV
-
-"""
-
-
-@pytest.mark.parametrize("decimals", [".", ","])
-def test_the_export_of_a_watch_says_everything_itself(decimals: str, tmp_path: Path) -> None:
-    values = np.random.default_rng(2).normal(0, 300, 15360).round(3)
-    lines = "\n".join(f"{value:g}".replace(".", decimals) for value in values)
-    (tmp_path / "w.csv").write_text(WATCH + lines + "\n")
-    found = by_suffix.read(tmp_path / "w.csv", "w", "p", ReadOptions())
-    assert (found.leads, found.fs, found.seconds) == (("I",), 512, 30)
-    np.testing.assert_allclose(found.signal[0], [float(f"{v:g}") / 1000 for v in values], rtol=1e-5)
-
-
 @pytest.mark.parametrize("fmt", ["16", "212", "61"])
 def test_formats_of_wfdb(fmt: str, tmp_path: Path) -> None:
     steps = np.random.default_rng(3).integers(-2000, 2000, (333, 3))
