@@ -228,21 +228,25 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
             )
     try:
         if {header.fmt[i] for i in rows} <= {*PLAIN}:
-            return np.stack([_of_16_bits(header, i, path) for i in rows], axis=1)
+            return _of_16_bits(header, rows, path)
         read = wfdb.rdrecord(str(path), channels=rows, physical=False, smooth_frames=False)
         return np.stack(read.e_d_signal, axis=1)
     except Exception as error:  # wfdb raises whatever its reading runs into
         raise BadRecord(f"{record}: its samples cannot be read ({one_line(error)})") from error
 
 
-def _of_16_bits(header: Any, row: int, path: Path) -> np.ndarray:
-    """(time,) int16 of one signal."""
-    signals = [i for i, name in enumerate(header.file_name) if name == header.file_name[row]]
-    ends = np.cumsum([header.samps_per_frame[i] for i in signals])  # in a frame
-    file, offset = path.parent / header.file_name[row], header.byte_offset[signals[0]] or 0
-    frames = np.memmap(file, PLAIN[header.fmt[row]], "r", offset, (header.sig_len, int(ends[-1])))
-    end = int(ends[signals.index(row)])
-    return np.asarray(frames[:, end - header.samps_per_frame[row] : end]).reshape(-1)
+def _of_16_bits(header: Any, rows: list[int], path: Path) -> np.ndarray:
+    """(time, row) int16."""
+    found = dict[int, np.ndarray]()
+    for name in {header.file_name[i]: None for i in rows}:
+        signals = [i for i, own in enumerate(header.file_name) if own == name]
+        first, kind = signals[0], PLAIN[header.fmt[signals[0]]]
+        steps = np.fromfile(path.parent / name, kind, offset=header.byte_offset[first] or 0)
+        frames, end = steps.reshape(header.sig_len, -1), 0
+        for i in signals:
+            start, end = end, end + header.samps_per_frame[i]
+            found[i] = frames[:, start:end].reshape(-1)
+    return np.stack([found[i] for i in rows], axis=1)
 
 
 def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: str) -> None:
