@@ -34,7 +34,7 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers.arrays import FileFormat, hdf5
+from ecgbench.ecg.readers.arrays import FileFormat, hdf5, unreadable
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.stats.known import UNKNOWN
@@ -84,12 +84,18 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One exam in mV without its padding; BadRecord where it cannot be trusted."""
+    import h5py
+
     record, position = row["record"], int(row["position"])
     file = root / row["path"]
     if position < 0:
         raise BadRecord(f"{record}: {file.name} does not hold this exam once")
-    stored = _exam_at(file, position)
-    if stored and stored != record:
+    try:
+        with h5py.File(file, "r") as part:
+            stored = str(part["exam_id"][position])
+    except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+        raise unreadable(file, record, "HDF5", error) from error
+    if stored != record:
         raise BadRecord(f"{record}: row {position} of {file.name} holds exam {stored} now")
     recording = hdf5(file, record, row["patient"], FORMAT, position)
     zeros = int((recording.signal == 0).all(axis=0).sum())
@@ -97,17 +103,6 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     if end <= zeros // 2:
         raise BadRecord(f"{record}: all samples are zero")
     return replace(recording, signal=recording.signal[:, zeros // 2 : end])
-
-
-def _exam_at(file: Path, position: int) -> str:
-    """The exam in a row of a part; "" where that cannot be read, which `read` reports."""
-    import h5py
-
-    try:
-        with h5py.File(file, "r") as part:
-            return str(part["exam_id"][position])
-    except (OSError, KeyError, ValueError, TypeError, IndexError):
-        return ""
 
 
 def _positions(root: Path, names: Iterable[str], files: Iterable[str]) -> list[int]:

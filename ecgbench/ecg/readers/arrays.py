@@ -13,10 +13,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ecgbench.core.text import one_line
-from ecgbench.ecg.leads import canonical
+from ecgbench.ecg.leads import LOOSE
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
-from ecgbench.errors import BadRecord, UnknownName
+from ecgbench.errors import BadRecord
 
 DAMAGED = (
     *(OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError, MemoryError),
@@ -101,7 +101,7 @@ def standard(names: Sequence[str], record: str) -> list[int]:
     """Which of the signals with these names are standard leads, in their order; BadRecord where
     none is.
     """
-    rows = [i for i, name in enumerate(names) if _is_lead(name)]
+    rows = [i for i, name in enumerate(names) if name.strip().lower() in LOOSE]
     if not rows:
         raise BadRecord(
             f"{record}: none of its signals is a standard lead: "
@@ -174,11 +174,3 @@ def existing_file(path: Path, record: str) -> Path:
 def unreadable(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
     """The error of a file that its format's library cannot read, which may raise anything."""
     return BadRecord(f"{record}: {path.name} cannot be read as {kind} ({one_line(error)})")
-
-
-def _is_lead(name: str) -> bool:
-    try:
-        canonical(name)
-    except UnknownName:
-        return False
-    return True
