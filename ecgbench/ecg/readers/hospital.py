@@ -73,11 +73,8 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     values = []
     for i, lead in zip(rows, leads):
         stated = per_mv(lead.resolution_unit) if lead.resolution_unit else None
-        if (
-            (0 < lead.adc_resolution != lead.resolution)
-            if stated is None
-            else not lead.adc_resolution
-        ):
+        no_unit = stated is None and 0 < lead.adc_resolution != lead.resolution
+        if no_unit or (stated and not lead.adc_resolution):
             unit = lead.adc_resolution_unit or "none is stated"
             raise BadRecord(
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "

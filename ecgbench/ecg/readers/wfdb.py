@@ -133,7 +133,9 @@ def _header(path: Path, record: str) -> Any:
     """
     file = existing_file(path.with_name(path.name + ".hea"), record)
     try:
-        lines = [t for t in decoded(file.read_bytes()).splitlines() if t.strip() and t[0] != "#"]
+        lines = [
+            t for t in decoded(file.read_bytes()).splitlines() if t.strip()[:1] not in ("", "#")
+        ]
         header = _parsed(path, lines)
     except Exception as error:  # wfdb raises whatever its parsing runs into
         raise BadRecord(f"{record}: wfdb refuses {file.name} ({one_line(error)})") from error
@@ -148,21 +150,14 @@ def _header(path: Path, record: str) -> Any:
         raise BadRecord(
             f"{record}: {file.name} states {header.n_sig} signals and describes {len(names)}"
         )
-    if any(header.skew):
-        raise BadRecord(
-            f"{record}: {file.name} states skews between its signals, which are not undone; write "
-            f"the record without them: wfdb.rdrecord undoes them, wfdb.wrsamp writes it"
-        )
     if not header.sig_len or not header.fs or not all(names):
         raise BadRecord(
             f"{record}: {file.name} does not state the length of the signal, its rate and the name "
             f"of every signal"
         )
-    header.calibrated = []
-    for i, words in enumerate(stated):
-        gain = re.match(r"[-+.\deE]*", words[2])[0] if words[2:] else ""  # type: ignore[index]
-        header.calibrated.append(bool(float(gain or 0)))
-        header.units[i] = "".join(words[2:3]).partition("/")[2] or header.units[i]
+    gains = ["".join(words[2:3]) for words in stated]
+    header.calibrated = [bool(re.match(r"[-+.\d]*[1-9]", gain)) for gain in gains]
+    header.units = [g.partition("/")[2] or unit for g, unit in zip(gains, header.units)]
     return header
 
 
@@ -189,6 +184,11 @@ def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> 
     gain = np.array([header.adc_gain[i] * voltage(header.units[i], record) for i in rows])
     for i, own in zip(rows, gain):
         name = header.sig_name[i]
+        if header.skew[i]:
+            raise BadRecord(
+                f"{record}: signal {name} has a skew, which is not undone; write the record "
+                f"without it: wfdb.rdrecord undoes it, wfdb.wrsamp writes it"
+            )
         if expected is None and not header.calibrated[i]:
             raise BadRecord(f"{record}: signal {name} is not calibrated (no gain)")
         if expected not in (None, own):

@@ -165,7 +165,7 @@ def _write(
 
 
 def test_a_skew_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRecord, match="states skews"):
+    with pytest.raises(BadRecord, match="II has a skew"):
         _own(_write(tmp_path, ["16", "16:7", "16"]))
 
 
