@@ -1,8 +1,8 @@
-"""Preparing beside bare reading, per format: WFDB 16, MATLAB, HDF5, CSV and numpy.
+"""Preparing beside bare reading, per format: WFDB 16, HDF5, CSV and numpy.
 
 `python benchmarks/formats.py [--records N]`: recordings of the demo (12 leads, 10 s
-at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
-`h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
+at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `h5py.File`,
+`pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
 comes before and after, and the ratio is to their mean, of processor time, which depends less on
 what else the machine does.
@@ -18,7 +18,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pandas as pd
-import scipy.io
 import wfdb
 from timer import machine
 
@@ -40,7 +39,7 @@ PLUG_IN = '''"""Recordings of one format."""
 import pandas as pd
 from ecgbench.cards.dataset import DatasetCard
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import {reader} as reader
+from ecgbench.ecg.readers import arrays, csv, wfdb
 from ecgbench.ecg.readers.arrays import FileFormat
 
 FORMAT = FileFormat(
@@ -61,7 +60,7 @@ def index(root):
 
 def read(root, row):
     record = row["record"]
-    return reader.read(root / f"{{row['path']}}{end}", record, record, {words})
+    return {reader}(root / f"{{row['path']}}{end}", record, record, {words})
 '''
 
 
@@ -91,12 +90,6 @@ def _bare_hdf5(folder: Path, name: str) -> Any:
 
 FORMATS: dict[str, tuple[Any, ...]] = {
     "wfdb": (_wfdb, lambda f, n: wfdb.rdrecord(str(f / n)), ".hea", ""),
-    "mat": (
-        lambda f, n, x: scipy.io.savemat(f / f"{n}.mat", {"val": x}),
-        lambda f, n: scipy.io.loadmat(f / f"{n}.mat"),
-        ".mat",
-        "val",
-    ),
     "hdf5": (_hdf5, _bare_hdf5, ".h5", "ecg"),
     "csv": (
         lambda f, n, x: np.savetxt(
@@ -135,7 +128,7 @@ def measured(name: str, count: int) -> tuple[float, float, float]:
             write(folder, record, np.rint(1000 * signal).astype(np.int16))
         plug_in = Path(place) / f"of_{name}.py"
         text = PLUG_IN.format(
-            reader=name,
+            reader=f"{name}.read" if name in SLOW else f"arrays.{name}",
             leads="None" if name in SLOW else "LEADS",  # those of the file, or all in order
             first=name != "csv",
             variable=variable,

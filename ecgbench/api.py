@@ -30,7 +30,7 @@ from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import shortened
 from ecgbench.data.prepare import prepare
-from ecgbench.data.reading import checked, encode
+from ecgbench.data.reading import as_stored, checked
 from ecgbench.data.select import SPLITS, Selection
 from ecgbench.datasets import demo
 from ecgbench.ecg import draw
@@ -296,12 +296,10 @@ class Model:
             signal=signal[measured], unit="mV", leads=names, fs=fs, record="signal", patient=""
         )
         # as a run prepares a recording (`prediction.records`)
-        sound = checked(given.completed().clinical(), demo.CARD, False)
-        steps, gain = encode(sound.recording)
-        for _, sentence in sound.sentences:
+        sound, found, _ = checked(given.completed().clinical(), demo.CARD, False)
+        for _, sentence in found:
             warnings.warn(sentence, stacklevel=3)
-        stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
-        made = features(stored, LeadSubset.of(*names), self.encoder, self.name)
+        made = features(as_stored(sound), LeadSubset.of(*names), self.encoder, self.name)
         return made.mean(axis=0, dtype=float).astype(np.float32)
 
 

@@ -210,9 +210,7 @@ class Listing(CheckedFields):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(CheckedFields):
-    """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files, or,
-    without one, the lists RECORDS of its folders.
-    """
+    """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files."""
 
     base: str
     """Address of the release, with a slash at its end."""

@@ -33,7 +33,7 @@ def fetch(
     Several files are downloaded at a time. Each is compared with its published checksum, where
     there is one. Only missing files are downloaded: after an error or Ctrl-C the same command goes
     on in the middle of a file. A file that is not the published one (a web page, a changed or
-    damaged file) is kept as NAME.refused and never read. Archives are unpacked and then removed.
+    damaged file) is removed or replaced. Archives are unpacked and then removed.
 
       ecgbench data fetch georgia --data ~/ecg --dry-run
 
@@ -164,7 +164,7 @@ def check(
     from ecgbench.study.progress import counting, display
 
     name = datasets.resolve(dataset)
-    copy = find_any(name, data, prepared, fix, thorough=True)
+    copy = find_any(name, data, prepared, fix=fix, thorough=True)
     with counting(f"check {name}", display()) as shown:
         problems = disk.verify(copy, shown)
     for record, reason in problems:
@@ -188,26 +188,20 @@ def facts(
     """Describe a prepared copy: records and patients by split, labels without both values, records
     that were left out and why, flat leads, identical signals, inconsistent and repaired recordings.
 
-    With --json also the positives of every label in every split. For Chapman also which words of
-    its workbook are no labels.
+    With --json also the positives of every label in every split.
     """
     from ecgbench import datasets
     from ecgbench.data import facts
     from ecgbench.data.prepare import find_any
-    from ecgbench.data.source import root_of
 
     name = datasets.resolve(dataset)
-    module, copy = datasets.get(name), find_any(name, data, prepared, fix)
+    copy = find_any(name, data, prepared, fix=fix)
     found = facts.facts(copy)
-    if counts := getattr(module, "counts", None):
-        found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
     for text in facts.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
-    if rows := found.get("counts"):
-        show(rows, False, [*rows[0]])
 
 
 def duplicates(
@@ -242,11 +236,8 @@ def duplicates(
     names = list(dict.fromkeys(map(room.resolve, datasets)))
     copies = [find_any(name, data, prepared) for name in names]
     shown = display()
-    with counting("fingerprint", shown) as progress:
-        table = search.Table.of(copies, progress)
-    found = search.candidates(table, within or len(copies) == 1)
-    with counting("compare candidates", shown) as progress:
-        rows = search.table_of(search.confirmed(table, found, progress))
+    both = within or len(copies) == 1
+    rows = search.pairs(copies, both, lambda what: counting(what, shown))
     if to is not None:
         put(to, rows.drop(columns="leak").to_csv(index=False))
     if as_json:

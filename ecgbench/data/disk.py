@@ -3,6 +3,7 @@ published files.
 """
 
 import hashlib
+import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -122,7 +123,7 @@ def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, 
     return missing, bytes_of(source.module.CARD, missing)
 
 
-def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]]:
+def verify(copy: Copy, progress: Progress = lambda done, total: None) -> list[tuple[str, str]]:
     """Problems of a prepared copy and its views, as (record, reason): the published files are read
     again, and stored and new samples compared by sha256. `progress` counts records, and again those
     of each view.
@@ -131,29 +132,24 @@ def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]
     not in the copy; `Copy.quarantined` lists them.
     """
     kept, problems = views(copy), list[tuple[str, str]]()
-    done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)
+    total, ticks = len(copy.index) + sum(len(view.rows) for view in kept), itertools.count(1)
     for row in rows(copy.index):
         about, content = checked_row(copy.source, row)
+        why = about["reason"]
         if not copy.stored(row["record"]):
             why = f"the prepared signal in {copy.folder} differs from what was written; it is read"
-            problems.append((row["record"], f"{why} again when it is next used"))
-        elif about["reason"]:
-            problems.append((row["record"], about["reason"]))
-        elif hashlib.sha256(content).hexdigest() != row["sha256"]:
+            why += " again when it is next used"
+        elif not why and hashlib.sha256(content).hexdigest() != row["sha256"]:
             why = "the published file differs from what was prepared"
-            problems.append((row["record"], why))
-        done += 1
-        if progress is not None:
-            progress(done, total)
+        problems += [(row["record"], why)] if why else []
+        progress(next(ticks), total)
     record_of = dict(zip(copy.index["sha256"], copy.index["record"]))
     for view in kept:
         for name in view.rows.index:
             if view.read(name) is None:
                 why = f"its view in {view.folder} differs from what was computed; it is computed"
                 problems.append((record_of.get(name, name), f"{why} again when it is next used"))
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            progress(next(ticks), total)
     return problems
 
 

@@ -3,12 +3,13 @@
 Fingerprints are joined by their hashes, so the work grows with the records and not with their
 pairs: two records of which VOTES hashes agree at one shift in time are candidates. Those are
 compared sample by sample, and are one recording from CONFIRMED on. `copies_among` does so for any
-recordings, `confirmed` for prepared ones.
+recordings, `pairs` for prepared ones.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,17 +25,13 @@ CONFIRMED = 0.99
 """Correlation from which on two records are one recording."""
 CROWD = 64
 """Of equal hashes each meets the next ones, fewer than these."""
-BYTES = 16
-"""Of a hash in the table: itself, its time and its record."""
 FAR = 10_000_000
 """More than any shift in ms, so that a pair and its shift make one number."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A record of a prepared copy."""
 
-    dataset: str
     record: str
     patient: str
     split: str
@@ -43,31 +40,10 @@ class Entry:
         return f"{self.record} ({self.split})"
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One recording that occurs twice."""
-
-    first: Entry
-    second: Entry
-    shift: float
-    """Seconds by which the second begins later in the recording than the first."""
-    correlation: float
-    """Of what the two share, from 4 to 30 Hz."""
-
-    @property
-    def leak(self) -> int:
-        """0 where one is for training and the other for testing, 1 where the splits differ
-        otherwise, 2 where they do not.
-        """
-        splits = {self.first.split, self.second.split}
-        return 0 if splits == {"train", "test"} else 3 - len(splits)
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """The hashes of all records of some prepared copies, in the order of hashes."""
 
-    copies: Sequence[Copy]
     ends: np.ndarray
     """(copy,) one more than the place of its last record among all."""
     hashes: np.ndarray
@@ -78,35 +54,14 @@ class Table:
     """(hash,) int32: place of the record among all."""
 
     @classmethod
-    def of(cls, copies: Sequence[Copy], progress: Progress) -> "Table":
-        """Reads every recording once."""
-        total, found = sum(len(copy.index) for copy in copies), []
-        for copy in copies:
-            for record in copy.index["record"]:
-                recording = copy.recording(record)
-                found.append(fingerprint(recording.rows, recording.fs))
-                progress(len(found), total)
-        return cls.made(found, np.cumsum([len(copy.index) for copy in copies]), copies)
-
-    @classmethod
-    def made(
-        cls, found: Sequence[Fingerprint], ends: np.ndarray, copies: Sequence[Copy] = ()
-    ) -> "Table":
+    def made(cls, found: Sequence[Fingerprint], ends: np.ndarray) -> "Table":
         """Of fingerprints that are there, those of one dataset after those of another."""
         hashes = np.concatenate([np.zeros(0, np.uint64), *(f.hashes for f in found)])
         times = np.concatenate([np.zeros(0, np.int32), *(f.times for f in found)])
         counts = [len(f.hashes) for f in found]
         records = np.repeat(np.arange(len(found), dtype=np.int32), counts)
         order = np.argsort(hashes, kind="stable")
-        return cls(copies, ends, hashes[order], times[order], records[order])
-
-    def entry(self, number: int) -> tuple[Copy, Entry]:
-        """The copy and the entry of a record by its number among all."""
-        which = int(np.searchsorted(self.ends, number, side="right"))
-        copy = self.copies[which]
-        row = copy.index.iloc[number - int(self.ends[which]) + len(copy.index)]
-        facts = (str(row[c]) for c in ("record", "patient", "split"))
-        return copy, Entry(copy.name, *facts)
+        return cls(ends, hashes[order], times[order], records[order])
 
 
 def candidates(table: Table, within: bool) -> list[tuple[int, int, float]]:
@@ -172,33 +127,44 @@ def copies_among(
             yield one, two, whole
 
 
-def confirmed(
-    table: Table, found: Sequence[tuple[int, int, float]], progress: Progress
-) -> list[Pair]:
-    """The candidates that are one recording; those between training and test first."""
-    pairs = []
-    for done, (one, two, shift) in enumerate(found, 1):
-        (first, here), (second, there) = table.entry(one), table.entry(two)
-        a, b = first.recording(here.record), second.recording(there.record)
-        correlation, at = agreement(a.rows, a.fs, b.rows, b.fs, shift)
-        if correlation > CONFIRMED:
-            pairs.append(Pair(here, there, at, correlation))
-        progress(done, len(found))
-    return sorted(pairs, key=lambda p: (p.leak, -p.correlation))
+def pairs(
+    copies: Sequence[Copy],
+    within: bool,
+    progress: Callable[[str], AbstractContextManager[Progress]],
+) -> pd.DataFrame:
+    """A row per recording that occurs twice: dataset, record, patient, split of both, the shift in
+    seconds by which the second begins later, the correlation of what they share, and whether one
+    is for training and the other for testing (`leak`); those first, then others in two splits.
 
-
-def table_of(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """A row per pair: dataset, record, patient, split of both, shift, correlation, and whether one
-    is for training and the other for testing (`leak`).
+    within: as for `candidates`. progress: what is done -> who counts.
     """
-    fields = [field.name for field in dataclasses.fields(Entry)]
-    columns = [*fields, *(f"other {field}" for field in fields), "shift", "correlation", "leak"]
-    rows = []
-    for pair in pairs:
-        entries = *dataclasses.astuple(pair.first), *dataclasses.astuple(pair.second)
-        measured = round(pair.shift, 3), round(pair.correlation, 6), pair.leak == 0
-        rows.append([*entries, *measured])
-    return pd.DataFrame(rows, columns=columns)
+    entries, found, rows = [(copy, own) for copy in copies for own in _entries(copy.index)], [], []
+    with progress("fingerprint") as shown:
+        for copy, own in entries:
+            recording = copy.recording(own.record)
+            found.append(fingerprint(recording.rows, recording.fs))
+            shown(len(found), len(entries))
+    table = Table.made(found, np.cumsum([len(copy.index) for copy in copies]))
+    with progress("compare candidates") as shown:
+        for done, (one, two, shift) in enumerate(met := candidates(table, within), 1):
+            (first, here), (second, there) = entries[one], entries[two]
+            a, b = first.recording(here.record), second.recording(there.record)
+            correlation, at = agreement(a.rows, a.fs, b.rows, b.fs, shift)
+            if correlation > CONFIRMED:
+                splits = {here.split, there.split}
+                measured = round(at, 3), round(correlation, 6), splits == {"train", "test"}
+                rows.append([first.name, *here, second.name, *there, *measured, len(splits)])
+            shown(done, len(met))
+    names = ["dataset", *Entry._fields]
+    columns = [*names, *(f"other {name}" for name in names), "shift", "correlation", "leak"]
+    made = pd.DataFrame(rows, columns=[*columns, "splits"])
+    order = ["leak", "splits", "correlation"]
+    return made.sort_values(order, ascending=False, kind="stable", ignore_index=True)[columns]
+
+
+def _entries(index: pd.DataFrame) -> Iterator[Entry]:
+    for row in index[[*Entry._fields]].itertuples(index=False, name=None):
+        yield Entry(*map(str, row))
 
 
 def identical(copy: Copy) -> list[list[Entry]]:
@@ -207,10 +173,7 @@ def identical(copy: Copy) -> list[list[Entry]]:
     """
     index = copy.index
     several = index[index["sha256"].duplicated(keep=False)]
-    groups = [
-        [Entry(copy.name, *map(str, row)) for row in own.itertuples(index=False, name=None)]
-        for _, own in several.groupby("sha256", sort=False)[["record", "patient", "split"]]
-    ]
+    groups = [[*_entries(own)] for _, own in several.groupby("sha256", sort=False)]
     return sorted(groups, key=lambda group: len({entry.split for entry in group}) == 1)
 
 

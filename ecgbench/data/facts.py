@@ -116,13 +116,6 @@ def lines(known: dict[str, Any]) -> Iterator[str]:
         )
         for split, labels in task["one_valued"].items():
             yield f"    without both values in {split}: {', '.join(labels)}"
-        for split, labels in task.get("known", {}).items():
-            for label, count in labels.items():
-                positive, unknown = task["positives"][split][label], task["unknown"][split][label]
-                yield (
-                    f"    {split} {label}: {count:,} known, {positive:,} of them positive; "
-                    f"{unknown:,} unknown"
-                )
 
 
 def _labels(copy: Copy, task: Task) -> dict[str, Any]:

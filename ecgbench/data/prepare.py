@@ -37,8 +37,6 @@ BLOCK = 500
 """Records of a part: what a kill costs."""
 FEW = 100
 """Records that are read before other processes are started."""
-SOME = 20
-"""Records whose files are looked for."""
 MOST = 8
 """Processes by default."""
 
@@ -109,72 +107,62 @@ def read_all(
         return opened(source, home)
 
 
-def find(
+def seen(
     name: str,
     data: Path | None,
     prepared: Path | None,
-    limit: int | None = None,
-    fix: bool = False,
     division: Division = Division(),  # noqa: B008  (frozen)
+    fix: bool = False,
+    thorough: bool = False,
+) -> Copy:
+    """The prepared copy, perhaps empty: what is known before preparing. thorough: read the index
+    again.
+    """
+    source = Source.of(name, data, prepared, fix, thorough)
+    return resplit(opened(source, where(prepared, data, name)), division)
+
+
+def find(
+    name: str, data: Path | None, prepared: Path | None, limit: int | None = None, **how: Any
 ) -> Copy:
     """The prepared copy of a dataset, with all records or at least those of a run with `limit`;
-    MissingData where it lacks any (nothing is prepared).
+    MissingData where it lacks any (nothing is prepared). how: as for `seen`.
     """
-    copy = resplit(find_any(name, data, prepared, fix), division)
+    copy = find_any(name, data, prepared, **how)
     if _missing(copy, limit):
         raise MissingData(
             f"{copy.name}: only {len(copy.index):,} of {len(copy.published):,} records are "
-            f"prepared, in {copy.folder}; for the rest run: {command(copy.name, data, fix)}"
+            f"prepared, in {copy.folder}; for the rest run: {command(copy.name, data, copy.fix)}"
         )
     return copy
 
 
-def seen(
-    name: str, data: Path | None, prepared: Path | None, division: Division, fix: bool = False
-) -> Copy:
-    """The prepared copy, perhaps empty: what is known before preparing."""
-    source = Source.of(name, data, prepared, fix)
-    return resplit(opened(source, where(prepared, data, name)), division)
-
-
-def find_any(
-    name: str,
-    data: Path | None,
-    prepared: Path | None,
-    fix: bool = False,
-    thorough: bool = False,
-) -> Copy:
-    """The prepared copy, perhaps incomplete; MissingData where it is empty. thorough: read the
-    index again.
-    """
-    source, home = Source.of(name, data, prepared, fix, thorough), where(prepared, data, name)
-    copy = opened(source, home)
+def find_any(name: str, data: Path | None, prepared: Path | None, **how: Any) -> Copy:
+    """The prepared copy, perhaps incomplete; MissingData where it is empty. how: as for `seen`."""
+    copy = seen(name, data, prepared, **how)
     if not copy.count:
         raise MissingData(
-            f"{source.name}: no prepared copy of these files in {copy.folder.parent}; run: "
-            f"{command(source.name, data, fix)}"
+            f"{copy.name}: no prepared copy of these files in {copy.folder.parent}; run: "
+            f"{command(copy.name, data, copy.fix)}"
         )
     return copy
 
 
 def state(
     name: str, data: Path | None, prepared: Path | None
-) -> Literal["ready", "partial", "downloaded", "tables only", "absent"]:
-    """Whether a dataset is prepared, only downloaded (perhaps its tables alone), or missing; no
-    signal is read and nothing is prepared.
+) -> Literal["ready", "partial", "downloaded", "absent"]:
+    """Whether a dataset is prepared, only downloaded, or missing; no signal is read and nothing is
+    prepared.
     """
     try:
         root_of(resolve(name), get(name).CARD, data)
     except MissingData:
         return "absent"
     try:
-        source = Source.of(name, data, prepared)
-        if (copy := opened(source, where(prepared, data, source.name))).count:
-            return "ready" if copy.whole else "partial"
+        copy = seen(name, data, prepared)
     except (MissingData, BadRecord):
         return "downloaded"
-    first = source.index[source.index["path"] != ""].head(SOME) if source.root else source.index
-    return "downloaded" if not source.root or any(source.states(first)) else "tables only"
+    return "downloaded" if not copy.count else "ready" if copy.whole else "partial"
 
 
 def _missing(copy: Copy, limit: int | None) -> set[str]:
@@ -268,13 +256,11 @@ def _demand_few(source: Source, lost: dict[str, str], total: int) -> None:
     share = source.module.CARD.losses
     if len(lost) <= max(LOST, share * total):
         return
-    absent = all("missing" in reason for reason in lost.values())
     raise MissingData(
         f"{source.name}: {len(lost)} records"
         f"{f' in {source.root}' if source.root else ''} cannot be used, and the rest of {total} "
         f"was not read: at most {LOST} or {share:.1%} may be lost; {_some(lost)}; ... "
-        f"{'Is the download complete? Fetch' if absent else 'Correct'} the files, then: "
-        f"{command(source.name, None, source.fix)}"
+        f"fetch or correct the files, then: {command(source.name, None, source.fix)}"
     )
 
 

@@ -10,7 +10,7 @@ has. The sha256 of that is the row's own hash, and with labels and splits the di
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ the leads that it has, leads without variation ("V2+V4" or ""), hash of what is 
 findings that stay and of repairs ("identities+rate" or "").
 """
 NOTHING = {"samples": 0, "fs": 0.0, "available": 0, "flat": "", "found": "", "fixed": ""}
+Sentence = tuple[str, str]
+"""Kind of a finding or a repair, and what was found or done."""
 Row = tuple[dict[str, Any], bytes]
 """What `core.parts` stores of a record: `name`, FACTS but the hash, `unit`, `sentences` and `notes`
 of the reader (JSON), `reason` and `kind` ("damaged", or "excluded" by a rule of the card) where it
@@ -50,24 +52,11 @@ is left out; and the recording as it is stored.
 """
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A recording as it will be stored, with its findings."""
-
-    recording: Recording
-    found: tuple[tuple[str, str], ...]
-    """(kind, sentence) of what does not fit and stays."""
-    fixed: tuple[tuple[str, str], ...]
-    """(kind, sentence) of what was repaired."""
-
-    @property
-    def sentences(self) -> list[tuple[str, str]]:
-        """(kind, sentence) of both, for the table of findings."""
-        return [*self.found, *((kind, REPAIRED + sentence) for kind, sentence in self.fixed)]
-
-
-def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
-    """A recording checked once, and corrected where `fix` is set and only one change explains it.
+def checked(
+    recording: Recording, card: DatasetCard, fix: bool
+) -> tuple[Recording, list[Sentence], list[Sentence]]:
+    """A recording checked once, and corrected where `fix` is set and only one change explains it;
+    what does not fit and stays; what was repaired, each sentence behind REPAIRED.
 
     BadRecord where a voltage is none of an ECG, and where the card quarantines what misses the
     identities of the limb leads.
@@ -75,7 +64,7 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
     demand_possible(recording)
     limb, repair = card.limb, card.repair
     found = findings(recording, limb.within, repair.clip_mv if repair else None)
-    remaining, fixed = [], [*recording.repaired]
+    remaining, fixed = list[Sentence](), [*recording.repaired]
     for f in found:
         if fix and f.change is not None:
             recording = f.change(recording)
@@ -84,7 +73,7 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
             raise BadRecord(f"{recording.record}: {f.sentence}")
         else:
             remaining.append((f.kind, f.sentence))
-    return Checked(recording, tuple(remaining), tuple(fixed))
+    return recording, remaining, [(kind, REPAIRED + sentence) for kind, sentence in fixed]
 
 
 def checked_row(source: Source, row: dict[str, Any]) -> Row:
@@ -101,7 +90,7 @@ def checked_row(source: Source, row: dict[str, Any]) -> Row:
         if recording.seconds < card.min_seconds - 0.5 / recording.fs:
             why = f"shorter than {card.min_seconds:g} s"
         if not why:
-            return _row(record, checked(recording, card, source.fix))
+            return _row(record, *checked(recording, card, source.fix))
         kind = "excluded"
     except OSError as error:
         # HDF5's have only words
@@ -116,8 +105,7 @@ def checked_row(source: Source, row: dict[str, Any]) -> Row:
     return {"name": record, **NOTHING, **lost}, b""
 
 
-def _row(record: str, checked: Checked) -> Row:
-    recording = checked.recording
+def _row(record: str, recording: Recording, found: list[Sentence], fixed: list[Sentence]) -> Row:
     steps, gain = encode(recording)
     about = {
         "name": record,
@@ -125,10 +113,10 @@ def _row(record: str, checked: Checked) -> Row:
         "fs": float(recording.fs),
         "available": LeadSubset(recording.leads).bits,
         "flat": "+".join(recording.flat()),
-        "found": "+".join(kind for kind, _ in checked.found),
-        "fixed": "+".join(kind for kind, _ in checked.fixed),
+        "found": "+".join(kind for kind, _ in found),
+        "fixed": "+".join(kind for kind, _ in fixed),
         "unit": recording.unit,
-        "sentences": json.dumps(checked.sentences),
+        "sentences": json.dumps([*found, *fixed]),
         "notes": json.dumps(recording.notes),
         "reason": "",
         "kind": "",
@@ -158,6 +146,12 @@ def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     every = np.zeros(len(LEADS), np.float32)
     every[rows_of(recording.leads)] = gain
     return whole.astype("<i2"), every
+
+
+def as_stored(recording: Recording) -> Recording:
+    """The recording with the samples that a prepared copy gives back."""
+    steps, gain = encode(recording)
+    return replace(recording, signal=steps / gain[gain > 0][:, None])
 
 
 def stored(steps: np.ndarray, gain: np.ndarray, fs: float) -> bytes:

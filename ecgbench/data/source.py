@@ -81,27 +81,22 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
             f"{name}: its recordings are not in {module.root}; correct the line recordings in "
             f"{module.__file__}"
         )
-    fetch = f"download {card.title} {card.version} from {card.url}"
-    if hasattr(module, "FILES") or hasattr(module, "MANIFEST"):
-        fetch += f" (ecgbench data fetch {name} does it)"
-    if downloads is None:
-        raise MissingData(
-            f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or "
-            f"ECGBENCH_DATA=DIR, then: {command(name, None)}"
-        )
-    root = downloads / card.folder
+    root = (downloads or Path("DIR")) / card.folder
     missing = [f.replace("|", " or ") for f in card.index_files if not either(root, f)]
-    if not missing and root.is_dir():
+    if downloads and root.is_dir() and not missing:
         return root
     what = f"{', '.join(missing)} not found in {root}"
-    if packed := [root / f"{name}.zip" for name in missing if (root / f"{name}.zip").is_file()]:
-        fetch = f"unpack {packed[0]} (in several files: 7z x {packed[0].name})"
-    if not root.is_dir():
-        there = sorted(f.name for f in downloads.glob("*/"))
+    if downloads is None:
+        what = "no data folder is set"
+    elif not root.is_dir():
         what = f"there is no folder {root if downloads.is_dir() else downloads}"
-        what += f"; {downloads} holds {shortened(', '.join(there), 80)}" if there else ""
+    do = f"download {card.title} {card.version} from {card.url}"
+    if any(hasattr(module, kind) for kind in ("FILES", "MANIFEST", "LISTING")):
+        do += f" (ecgbench data fetch {name} does it)"
+    for packed in (root / f"{one}.zip" for one in missing if (root / f"{one}.zip").is_file()):
+        do = f"unpack {packed} (in several files: 7z x {packed.name})"
     raise MissingData(
-        f"{name}: {what} (set by --data or ECGBENCH_DATA); {fetch} into {root}, then: "
+        f"{name}: {what}; {do} into {root}, set --data DIR or ECGBENCH_DATA=DIR, then: "
         f"{command(name, downloads)}"
     )
 
@@ -312,9 +307,9 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         one = index.loc[blank, "record"].iloc[0]
         raise BadRecord(f"{name}: record {one} of its index has no patient; give it one of its own")
     for column in ("record", "patient", *paths):
-        if odd := [t for t in map(str, index[column]) if not t.isprintable() and hidden(t)]:
+        for text in (t for t in map(str, index[column]) if not t.isprintable() and hidden(t)):
             raise BadRecord(
-                f"{name}: the {column} {shortened(ascii(odd[0]), 80)} of its index holds a control "
+                f"{name}: the {column} {shortened(ascii(text), 80)} of its index holds a control "
                 f"character; correct the table or the name of the file"
             )
     if (twice := index["record"].duplicated()).any():

@@ -48,7 +48,8 @@ def index(root: Path) -> pd.DataFrame:
         return challenge.index(root, CARD, _ours, "wfdb_code")
     rows = tables.of_workbook(root / TABLE, COLUMNS, CARD.url)
     names = [name.strip().removesuffix(".csv") for name in rows["FileName"]]
-    statements = _statements(rows)
+    both = rows["Rhythm"] + " " + rows["Beat"]
+    statements = [[code for code in own.split() if code != "NONE"] for own in both]
     if not any({*TASK.labels} & {*codes} for codes in statements):
         raise MissingData(
             f"{root / TABLE} has none of the rhythms and beats of {CARD.title}; take that of "
@@ -67,14 +68,6 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     if path.suffix == ".csv":
         return csv.read(path, record, patient, FORMAT)
     return wfdb.read(path, record, patient, CARD.fs, challenge.GAIN)
-
-
-def _statements(rows: pd.DataFrame) -> list[list[str]]:
-    """The rhythm and the beats of each row of the workbook."""
-    return [
-        [code for code in f"{rhythm} {beat}".split() if code != "NONE"]
-        for rhythm, beat in zip(rows["Rhythm"], rows["Beat"])
-    ]
 
 
 def _ours(record: str) -> bool:

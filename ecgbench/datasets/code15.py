@@ -28,15 +28,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import Download
-from ecgbench.datasets._cards import card
+from ecgbench.datasets._cards import card, listing
 from ecgbench.datasets._labels import table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.arrays import FileFormat
+from ecgbench.ecg.readers.arrays import FileFormat, hdf5, unreadable
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.stats.known import UNKNOWN
@@ -48,19 +46,7 @@ NORMAL = "normal_ecg"
 CARD = card("code15")
 (TABLE,) = CARD.index_files
 TASK, KNOWN = CARD.tasks
-_ZENODO = "https://zenodo.org/records/4916206/files/"
-FILES = (
-    Download(url=f"{_ZENODO}exams.csv?download=1", path="exams.csv"),
-    *(
-        Download(
-            url=f"{_ZENODO}exams_part{part}.zip?download=1",
-            path=f"exams_part{part}.zip",
-            unpack=True,
-            unpacked=4_500_000_000,
-        )
-        for part in range(18)
-    ),
-)
+LISTING = listing("code15")
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -98,30 +84,25 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One exam in mV without its padding; BadRecord where it cannot be trusted."""
+    import h5py
+
     record, position = row["record"], int(row["position"])
     file = root / row["path"]
     if position < 0:
         raise BadRecord(f"{record}: {file.name} does not hold this exam once")
-    stored = _exam_at(file, position)
-    if stored and stored != record:
+    try:
+        with h5py.File(file, "r") as part:
+            stored = str(part["exam_id"][position])
+    except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+        raise unreadable(file, record, "HDF5", error) from error
+    if stored != record:
         raise BadRecord(f"{record}: row {position} of {file.name} holds exam {stored} now")
-    recording = hdf5.read(file, record, row["patient"], FORMAT, position)
+    recording = hdf5(file, record, row["patient"], FORMAT, position)
     zeros = int((recording.signal == 0).all(axis=0).sum())
     end = recording.signal.shape[1] - zeros // 2
     if end <= zeros // 2:
         raise BadRecord(f"{record}: all samples are zero")
     return replace(recording, signal=recording.signal[:, zeros // 2 : end])
-
-
-def _exam_at(file: Path, position: int) -> str:
-    """The exam in a row of a part; "" where that cannot be read, which `read` reports."""
-    import h5py
-
-    try:
-        with h5py.File(file, "r") as part:
-            return str(part["exam_id"][position])
-    except (OSError, KeyError, ValueError, TypeError, IndexError):
-        return ""
 
 
 def _positions(root: Path, names: Iterable[str], files: Iterable[str]) -> list[int]:

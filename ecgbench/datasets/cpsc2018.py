@@ -12,20 +12,10 @@ know counts for no label.
 import re
 from functools import partial
 
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets.indexing import challenge
 
-CARD = challenge.card(
-    "cpsc2018",
-    "CPSC2018",
-    folder="cpsc_2018",
-    paper=9,
-    records=6_877,
-    seconds=15.0,
-    country="China",
-    min_seconds=10.0,
-    cautions=("the length of a record depends on its diagnosis",),
-)
+CARD, MANIFEST = card("cpsc2018"), manifest("cpsc2018")
 CODES = challenge.snomed("cpsc2018")
-MANIFEST = challenge.manifest("cpsc_2018", 1_330_000_000)
 read = challenge.read
 index = partial(challenge.index, card=CARD, wanted=re.compile(r"A\d{4}").fullmatch)

@@ -11,20 +11,10 @@ Records shorter than 10 s are left out, as in the reference benchmark.
 import re
 from functools import partial
 
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets.indexing import challenge
 
-CARD = challenge.card(
-    "cpsc_extra",
-    "CPSC-Extra",
-    folder="cpsc_2018_extra",
-    paper=33,
-    records=3_453,
-    seconds=15.0,
-    country="China",
-    min_seconds=10.0,
-    cautions=("Q0400 and Q2961 hold no signal at all",),
-)
+CARD, MANIFEST = card("cpsc_extra"), manifest("cpsc_extra")
 CODES = challenge.snomed("cpsc_extra")
-MANIFEST = challenge.manifest("cpsc_2018_extra", 660_000_000)
 read = challenge.read
 index = partial(challenge.index, card=CARD, wanted=re.compile(r"Q\d{4}").fullmatch)

@@ -28,7 +28,7 @@ from ecgbench.datasets._cards import card
 from ecgbench.datasets._labels import table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import numpy as arrays
+from ecgbench.ecg.readers import arrays
 from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
@@ -87,7 +87,7 @@ def _measured(rows: pd.DataFrame) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in the standardised values that are published; only its row is read."""
     path = root / row["path"]
-    return arrays.read(path, row["record"], row["patient"], FORMAT, int(row["position"]))
+    return arrays.numpy(path, row["record"], row["patient"], FORMAT, int(row["position"]))
 
 
 def _array(root: Path, split: str, rows: int) -> str:

@@ -11,19 +11,10 @@ are left out, as in the reference benchmark.
 import re
 from functools import partial
 
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets.indexing import challenge
 
-CARD = challenge.card(
-    "georgia",
-    "Georgia",
-    folder="georgia",
-    paper=50,
-    records=10_344,
-    seconds=10.0,
-    country="USA",
-    min_seconds=10.0,
-)
+CARD, MANIFEST = card("georgia"), manifest("georgia")
 CODES = challenge.snomed("georgia")
-MANIFEST = challenge.manifest("georgia", 1_250_000_000)
 read = challenge.read
 index = partial(challenge.index, card=CARD, wanted=re.compile(r"E\d{5}").fullmatch)

@@ -23,8 +23,7 @@ from ecgbench.datasets._cards import card, listing
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import CHEST
-from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.arrays import FileFormat
+from ecgbench.ecg.readers.arrays import FileFormat, hdf5
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -69,7 +68,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     record = row["record"]
     if not row["path"]:
         raise BadRecord(f"{record}: the exam is in none of the HDF5 files")
-    recording = hdf5.read(root / row["path"], record, row["patient"], FORMAT, int(row["position"]))
+    recording = hdf5(root / row["path"], record, row["patient"], FORMAT, int(row["position"]))
     length = min(int(row["real_length"]), STORED)
     signal = recording.signal
     if length < STORED:

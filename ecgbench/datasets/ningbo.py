@@ -11,23 +11,11 @@ missing (97) are quarantined.
 import re
 from functools import partial
 
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets.indexing import challenge
 
-CARD = challenge.card(
-    "ningbo",
-    "Ningbo",
-    folder="ningbo",
-    paper=68,
-    records=34_905,
-    seconds=10.0,
-    country="China",
-    cautions=(
-        "atrial fibrillation is coded as atrial flutter throughout (0 against 7,615 records)",
-        "about 1,480 records have leads of zeros, most of them V1 to V6",
-    ),
-)
+CARD, MANIFEST = card("ningbo"), manifest("ningbo")
 CODES = challenge.snomed("ningbo")
-MANIFEST = challenge.manifest("ningbo", 4_210_000_000)
 read = challenge.read
 
 

@@ -12,14 +12,13 @@ unknown, not absent). Records without any label of a task stay in it as rows of 
 """
 
 import ast
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ecgbench.core.text import one_line, shortened
 from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing import tables
@@ -53,10 +52,31 @@ def index(root: Path) -> pd.DataFrame:
     """
     file = root / TABLE
     raw = tables.read(file, COLUMNS, CARD.url)
-    rows = pd.DataFrame(
-        [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
+    # whole numbers, some of them as 10.0; a float would make one of several that are large
+    number = raw[["ecg_id", "patient_id", "strat_fold"]].apply(
+        lambda column: column.str.extract(r"^\s*0*([0-9]+)(?:\.0*)?\s*$")[0]
     )
-    present = rows.pop("codes").tolist()
+    fold = pd.to_numeric(number["strat_fold"])
+    present = [_statements(text) for text in raw["scp_codes"]]
+    known = {*codes("ptbxl_all")}
+    sound = number.notna().all(axis=1) & fold.between(1, 10) & (raw["filename_hr"] != "")
+    sound &= np.array([known.issuperset(own) for own in present])
+    for row in raw.loc[~sound, list(COLUMNS)].to_dict("records"):
+        said = ", ".join(f"{column} {value[:60]!r}" for column, value in row.items())
+        raise BadRecord(
+            f"{file}: a row cannot be understood, or has other statements than the 71 of PTB-XL "
+            f"1.0.3: {said}; download it again from {CARD.url}"
+        )
+    rows = pd.DataFrame(
+        {
+            # the files of a record are named by its number in five digits
+            "record": number["ecg_id"].str.zfill(5),
+            "patient": number["patient_id"],
+            "split": fold.map({9: "val", 10: "test"}).fillna("train"),
+            "fold": fold.astype(int),
+            "path": raw["filename_hr"],
+        }
+    )
     classes = {r["scp_code"]: r for r in table("ptbxl_scp")}
     diagnostic = [
         [classes[code] for code in own if classes[code]["diagnostic"] == "1"] for own in present
@@ -86,63 +106,22 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
     where the table does not say it.
     """
     described = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
+    noted = raw.reindex(columns=[*NOTED]).apply(lambda column: column.str.strip() != "")
+    noted = noted.any(axis=1).map({True: "yes", False: "no"})
     over = pd.to_numeric(described["age"], errors="coerce") == OVER_89
     return described.assign(
         age=described["age"].mask(over, "90"),
         sex=described["sex"].str.removesuffix(".0").map(SEX).fillna(""),
         device=described["device"].str.split().str.join(" ").astype(str),
         site=described["site"].str.removesuffix(".0"),
-        noted=_noted(raw),
+        noted=noted if {*NOTED} <= {*raw} else "",
     )
 
 
-def _noted(raw: pd.DataFrame) -> pd.Series:
-    if not {*NOTED} <= {*raw}:
-        return pd.Series("", raw.index)
-    said = raw[list(NOTED)].apply(lambda column: column.str.strip() != "").any(axis=1)
-    return said.map({True: "yes", False: "no"})
-
-
-def _whole(text: str) -> str:
-    """A whole number as it is written, without the `.0` of some and without zeros before it. A
-    float would make one of several that are large.
-    """
-    found = re.fullmatch(r"\s*(-?\d+)(\.0*)?\s*", text)
-    if found is None:
-        raise ValueError(f"{text} is not a whole number")
-    return str(int(found[1])) if re.fullmatch("[0-9]+", found[1]) else found[1]
-
-
-def _row(
-    file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: str, filename_hr: str
-) -> dict[str, object]:
-    """One checked row; BadRecord names the file, the record and the value."""
+def _statements(text: str) -> tuple[str, ...]:
+    """The keys of a dictionary as it is written; "" where it is none, which is no statement."""
     try:
-        # the official file writes whole numbers, some of them as 10.0
-        number, fold, patient = _whole(ecg_id), int(_whole(strat_fold)), _whole(patient_id)
-        present = ast.literal_eval(scp_codes)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise BadRecord(
-            f"{file}: the row of ecg_id {ecg_id[:60]!r} is malformed ({one_line(error)})"
-        ) from error
-    if not isinstance(present, dict) or not 1 <= fold <= 10 or not filename_hr:
-        raise BadRecord(
-            f"{file}: ecg_id {ecg_id}: scp_codes {scp_codes[:60]!r}, strat_fold {strat_fold!r}, "
-            f"filename_hr {filename_hr!r}"
-        )
-    unknown = sorted({str(c) for c in present} - set(codes("ptbxl_all")))
-    if unknown:
-        raise BadRecord(
-            f"{file}: ecg_id {ecg_id} carries {shortened(', '.join(unknown), 200)}, not among the "
-            f"71 SCP statements of PTB-XL 1.0.3"
-        )
-    split = {9: "val", 10: "test"}.get(fold, "train")
-    return {
-        # the files of a record are named by its number in five digits
-        "record": number.zfill(5) if re.fullmatch("[0-9]+", number) else number,
-        "patient": patient,
-        "split": split,
-        "fold": fold,
-        "path": filename_hr,
-        "codes": tuple(present),
-    }
+        said = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return ("",)
+    return tuple(said) if isinstance(said, dict) else ("",)

@@ -13,16 +13,15 @@ recordings, drawn by the name of the patient; whoever has a diagnosis keeps thos
 leaves about 312,000 recordings, which at CODE's 1.39 a patient are those of some 220,000.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import Limb, Task
 from ecgbench.core.seeds import seed_of
 from ecgbench.datasets import code
-from ecgbench.datasets._labels import codes, table
+from ecgbench.datasets._cards import card
+from ecgbench.datasets._labels import table
 from ecgbench.datasets.code15 import TURN
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
@@ -33,32 +32,8 @@ DROPPED = 0.98
 """Share of the patients whose recordings without a diagnosis are left out."""
 COLUMNS = {row["csv_column"]: f"{NAME}:{row['code']}" for row in table("code15")}
 """Of the annotations -> of the index; CODE has the six of CODE-15%."""
-TASK = Task(
-    name=NAME,
-    title="Ribeiro-dev",
-    labels=codes("code15"),
-    rule="ours",
-    absent="not flagged",
-)
-CARD = replace(
-    code.CARD,
-    title="Ribeiro-dev",
-    version="1, of CODE",
-    # 2,322,465 - 2,051,701 with a diagnosis, and 2 % of those without
-    records=311_798,
-    patients=220_000,
-    tasks=(TASK,),
-    splits="ours: 10 folds by patient, stratified on the labels (8 train, 1 val, 1 test)",
-    limb=Limb(),
-    pretraining=False,
-    cautions=(
-        "the share of recordings without a diagnosis that is left out, 98 % by patient, is ours: "
-        "the papers do not say theirs, so scores do not compare with their Ribeiro-dev",
-        "its numbers of records and patients are what that share leaves to be expected",
-        "made to choose with, not to test with: CODE-15% is a part of CODE, so its exams may be "
-        "among these",
-    ),
-)
+CARD = card(NAME)
+(TASK,) = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:

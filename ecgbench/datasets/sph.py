@@ -22,8 +22,7 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.datasets.indexing.records import reader
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.arrays import FileFormat
+from ecgbench.ecg.readers.arrays import FileFormat, hdf5
 from ecgbench.errors import MissingData
 
 COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")
@@ -62,7 +61,7 @@ def index(root: Path) -> pd.DataFrame:
     return table.join(multi_hot(present, TASK.name))
 
 
-read = reader(hdf5.read, FORMAT)
+read = reader(hdf5, FORMAT)
 
 
 def _primary(statements: str) -> set[str]:

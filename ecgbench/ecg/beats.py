@@ -47,11 +47,11 @@ def beats(signal: np.ndarray, fs: float) -> np.ndarray:
     from scipy.signal import butter, find_peaks, sosfiltfilt
 
     none = np.zeros(0, np.intp)
-    if signal.shape[1] < fs:
+    if signal.shape[1] < fs or fs <= 2 * BAND[1]:
         return none
     sos = butter(2, BAND, "bandpass", fs=fs, output="sos")
     energy = np.square(sosfiltfilt(sos, signal.astype(np.float64), axis=1)).sum(axis=0)
-    strength = np.sqrt(_smooth(energy, 0.08 * fs))
+    strength = np.sqrt(smooth(energy, 0.08 * fs))
     tops, _ = find_peaks(strength, distance=MIN_INTERVAL * fs)
     if not len(tops) or not strength.max() > 1e-3:
         return none
@@ -87,7 +87,7 @@ def _duration(signal: np.ndarray, tops: np.ndarray, fs: float) -> float:
     if not beat.size:
         return float("nan")
     slope = np.sqrt(np.square(beat[:, step:] - beat[:, :-step]).sum(axis=0))
-    slope = _smooth(slope, 0.01 * fs)
+    slope = smooth(slope, 0.01 * fs)
     half = round(REACH * fs)
     middle = reach - step // 2
     quiet = np.quantile(slope, 0.1)
@@ -97,7 +97,8 @@ def _duration(signal: np.ndarray, tops: np.ndarray, fs: float) -> float:
     return float((at[-1] - at[0] + 1 - step) / fs) if len(at) else float("nan")
 
 
-def _smooth(x: np.ndarray, samples: float) -> np.ndarray:
+def smooth(x: np.ndarray, samples: float) -> np.ndarray:
+    """(time,) the mean of about so many samples around each, mirrored at the ends."""
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(x, max(1, round(samples))))

@@ -5,6 +5,7 @@ record) and the first `count` are taken, so the one lead of seed 3 is among the 
 (ARCHITECTURE, "random leads").
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -140,15 +141,12 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
 
 
 def _counts(part: str) -> list[int]:
-    first, dash, last = part.partition("-")
-    ends = [first.strip(), last.strip() if dash else first.strip()]
-    if not all(end.isascii() and end.isdigit() for end in ends):
+    found = re.fullmatch(r"([0-9]+)\s*(?:-\s*([0-9]+))?", part)
+    if found is None:
         raise BadSetting(f"--leads {part}: counts look like 2 or 1-12, named leads like II or I+V2")
-    low, high = map(int, ends)
-    if not (1 <= low <= len(LEADS) and 1 <= high <= len(LEADS)):
-        raise BadSetting(f"--leads {part}: a count of leads is 1 to 12")
-    if low > high:
-        raise BadSetting(f"--leads {part}: the range runs backwards; write {high}-{low}")
+    low, high = int(found[1]), int(found[2] or found[1])
+    if not 1 <= low <= high <= len(LEADS):
+        raise BadSetting(f"--leads {part}: a count of leads is 1 to 12, a range of them like 2-5")
     return list(range(low, high + 1))
 
 

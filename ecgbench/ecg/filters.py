@@ -62,30 +62,22 @@ class Filter:
         from scipy.signal import firwin  # half a second to import; names are checked without it
 
         taps = int(0.3 * fs)
-        return np.asarray(
-            firwin(taps + 1 - taps % 2, (self.low, self.high), pass_zero=False, fs=fs)
-        )
+        odd = taps + 1 - taps % 2
+        return np.asarray(firwin(odd, (self.low, self.high), pass_zero=False, fs=fs))
 
     def _fir(self, x: np.ndarray, fs: float) -> np.ndarray:
         from scipy.signal import filtfilt
 
         taps = self.taps(fs)
-        return np.asarray(
-            filtfilt(
-                taps, [1.0], x, axis=-1, padtype="odd", padlen=min(3 * len(taps), x.shape[-1] - 1)
-            )
-        )
+        padlen = min(3 * len(taps), x.shape[-1] - 1)
+        return np.asarray(filtfilt(taps, [1.0], x, axis=-1, padtype="odd", padlen=padlen))
 
     def _butterworth(self, x: np.ndarray, fs: float) -> np.ndarray:
         from scipy.signal import butter, sosfiltfilt
 
         for kind, edge in (("highpass", self.low), ("lowpass", self.high)):
-            x = sosfiltfilt(
-                butter(5, edge, kind, fs=fs, output="sos"),
-                x,
-                axis=-1,
-                padlen=min(18, x.shape[-1] - 1),
-            )
+            sos = butter(5, edge, kind, fs=fs, output="sos")
+            x = sosfiltfilt(sos, x, axis=-1, padlen=min(18, x.shape[-1] - 1))
         return np.asarray(x)
 
     def _transfer(self, x: np.ndarray, fs: float) -> np.ndarray:

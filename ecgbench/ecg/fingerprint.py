@@ -227,17 +227,12 @@ def _shape(count: int, step: float, low: float, high: float) -> np.ndarray:
 
 def _beats(analytic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The band (time,) and the places of its beats, in samples and parts of them."""
-    from scipy.ndimage import maximum_filter1d  # slow to import; names are checked without it
+    from scipy.signal import find_peaks  # slow to import; names are checked without it
 
-    envelope, reach = np.abs(analytic), round(MIN_INTERVAL * RATE)
-    middle = envelope[1:-1]
-    peaks = 1 + np.flatnonzero((middle > envelope[:-2]) & (middle >= envelope[2:]))
-    highest = maximum_filter1d(envelope, 2 * reach + 1)
-    peaks = peaks[envelope[peaks] >= highest[peaks]]
-    if not len(peaks):
-        return analytic.real, np.zeros(0)
+    envelope = np.abs(analytic)
+    peaks, _ = find_peaks(envelope, distance=MIN_INTERVAL * RATE)
     heights = np.sort(envelope[peaks])
-    peaks = peaks[envelope[peaks] >= LOW * heights[9 * len(heights) // 10]]
+    peaks = peaks[envelope[peaks] >= LOW * heights[9 * len(heights) // 10 :][:1]]
     before, at, after = (envelope[peaks + k] for k in (-1, 0, 1))
     bend = before - 2 * at + after
     part = np.divide(before - after, 2 * bend, out=np.zeros_like(bend), where=bend != 0)
@@ -248,12 +243,15 @@ def _beats(analytic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _hashed(band: np.ndarray, positions: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the beats that have two after them, and their times in ms."""
+    from scipy.ndimage import map_coordinates  # as in `_beats`
+
     count = len(positions) - 2
     if count < 1:
         return np.zeros(0, np.uint64), np.zeros(0, np.int32)
     steps = np.rint(np.diff(positions) * 1000 / RATE / STEP).astype(np.uint64)
     offsets = np.arange(-round(AROUND * RATE), round(AROUND * RATE) + 1)
-    word = _signs(_between(band, positions[:count, None] + offsets), BITS)
+    at = positions[:count, None] + offsets
+    word = _signs(map_coordinates(band, at[None], mode="nearest"), BITS)
     for part in (steps[:count], steps[1 : count + 1]):
         word = (word << np.uint64(LENGTH)) | np.minimum(part, np.uint64(2**LENGTH - 1))
     word |= np.uint64(lead) << np.uint64(BITS + 2 * LENGTH)
@@ -276,17 +274,6 @@ def _signs(cut: np.ndarray, bits: int) -> np.ndarray:
     signs = signs ^ signs[:, :1]
     word: np.ndarray = signs @ (np.uint64(1) << np.arange(bits, dtype=np.uint64))
     return word
-
-
-def _between(band: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Values at places between samples, by the cubic through the four around each."""
-    left = np.floor(at).astype(np.int64)
-    t = at - left
-    p, q, r, s = (band[np.clip(left + k, 0, len(band) - 1)] for k in (-1, 0, 1, 2))
-    value: np.ndarray = q + 0.5 * t * (
-        r - p + t * (2 * p - 5 * q + 4 * r - s + t * (3 * (q - r) + s - p))
-    )
-    return value
 
 
 @cache

@@ -29,7 +29,8 @@ ANGLE = {"I": 0.0, "II": 60.0, "III": 120.0, "aVR": -150.0, "aVL": -30.0, "aVF":
 system).
 """
 
-_LOOSE = {name.lower(): name for name in LEADS}
+LOOSE = {name.lower(): name for name in LEADS}
+"""Name in small letters -> standard spelling."""
 
 
 @lru_cache(maxsize=256)  # a dozen times for each record that is read
@@ -40,7 +41,7 @@ def canonical(name: str) -> str:
     ('aVR', 'V2', 'II')
     """
     try:
-        return _LOOSE[name.strip().lower()]
+        return LOOSE[name.strip().lower()]
     except KeyError:
         raise UnknownName("lead", name, LEADS) from None
 

@@ -28,14 +28,10 @@ one period of an endless signal. The length is rounded down, so the last sample 
 sample. `linear`: between neighbours, first and last sample kept (ECG-FM); the length is rounded
 down too, and time stretched by less than a sample.
 """
-LONG = 4_000
-"""Largest term of a ratio of rates for `resample_poly`, whose filter is 20 times as long: 512.41 to
-500 Hz is 50,000 to 51,241. Whole rates go there whatever their ratio.
+LONG = 20_000
+"""Largest term of a ratio of rates that are no whole numbers, as `resample_poly` has a filter 20
+times as long: 512.41 to 500 Hz would be 50,000 to 51,241. Time is then off by at most 2.5e-5.
 """
-PHASES = 512
-"""Places between two samples at which the filter is tabulated; linear between them."""
-BLOCK = 2_048
-"""Samples that are computed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,63 +85,29 @@ def _resampled(x: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
     elif prepared.resampler == "linear":
         places = np.linspace(0, x.shape[-1] - 1, length)
         out = np.array([np.interp(places, np.arange(x.shape[-1]), row) for row in x])
-    elif max(rate.as_integer_ratio()) > LONG and fs % 1 + prepared.fs % 1:
-        out = _between(x, rate, length)
     else:
         # padtype "line": the record goes on along the line through its ends, so an offset does not
         # ring at the edges
-        out = resample_poly(x, rate.numerator, rate.denominator, axis=-1, padtype="line")
+        taps = _taps(max(rate.as_integer_ratio()))
+        out = resample_poly(x, *rate.as_integer_ratio(), axis=-1, window=taps, padtype="line")
     still = np.ptp(x, axis=-1) == 0
     out[still] = x[still, :1]
     return np.asarray(out)
 
 
-def _between(x: np.ndarray, rate: Fraction, length: int) -> np.ndarray:
-    """What `resample_poly` gives for (lead, time), by the same filter, at the cost of a round rate:
-    (lead, length).
-
-    The place of each sample follows from the exact ratio, so no error of time adds up: the rates
-    themselves are exact to 0.0000005 Hz, a hundredth of a sample in 30 minutes.
-    """
-    from scipy.sparse import csr_array
-
-    table = _filter(float(rate))
-    taps, n = table.shape[1], x.shape[-1]
-    # the record goes on along the line through its ends
-    source, beyond = np.empty((n + 2 * taps, len(x))), np.arange(1, taps + 1)[:, None]
-    slope = (x[:, -1] - x[:, 0]) / max(1, n - 1)
-    source[:taps], source[taps:-taps] = x[:, 0] - slope * beyond[::-1], x.T
-    source[-taps:], out = x[:, -1] + slope * beyond, np.empty((len(x), length))
-    for start in range(0, length, BLOCK):
-        exact = np.arange(start, min(length, start + BLOCK)) * rate.denominator
-        sample, rest = np.divmod(exact, rate.numerator)
-        phase, part = np.divmod(rest * PHASES, rate.numerator)
-        fraction = (part / rate.numerator)[:, None]
-        weights = (1 - fraction) * table[phase] + fraction * table[phase + 1]
-        columns = (sample + taps - taps // 2 + 1)[:, None] + np.arange(taps)
-        ends = np.arange(len(exact) + 1) * taps
-        matrix = csr_array(
-            (weights.ravel(), columns.ravel(), ends), shape=(len(exact), len(source))
-        )
-        out[:, start : start + len(exact)] = (matrix @ source).T
-    return out
-
-
 @lru_cache(maxsize=8)
-def _filter(rate: float) -> np.ndarray:
-    """(PHASES + 1, taps): the filter of `resample_poly` (a sinc of 10 periods on either side under
-    a Kaiser window), by how far an output lies behind the sample in the middle.
-    """
-    narrow = min(1.0, rate)
-    half = ceil(10 / narrow)
-    far = np.arange(1 - half, half + 1) - np.arange(PHASES + 1)[:, None] / PHASES
-    window = np.i0(5.0 * np.sqrt(np.clip(1 - (far * narrow / 10) ** 2, 0, None)))
-    table = np.where(np.abs(far) * narrow <= 10, np.sinc(far * narrow) * window, 0.0)
-    return np.asarray(table * (PHASES / table[:-1].sum()))
+def _taps(longest: int) -> np.ndarray:
+    """The filter that `resample_poly` makes by itself, anew for each record."""
+    from scipy.signal import firwin
+
+    return np.asarray(firwin(20 * longest + 1, 1 / longest, window=("kaiser", 5.0)))
 
 
 def _ratio(fs: float, to_fs: float) -> Fraction:
-    return Fraction(to_fs).limit_denominator(1000) / Fraction(fs).limit_denominator(1000)
+    exact = Fraction(to_fs).limit_denominator(1000) / Fraction(fs).limit_denominator(1000)
+    if max(exact.as_integer_ratio()) <= LONG or not fs % 1 + to_fs % 1:
+        return exact
+    return exact.limit_denominator(int(LONG / max(1.0, float(exact))))
 
 
 def normalise(signal: np.ndarray, how: str) -> np.ndarray:

@@ -18,7 +18,7 @@ import pandas as pd
 from ecgbench import models
 from ecgbench.core.text import counted, line, visible
 from ecgbench.data.imported import matching
-from ecgbench.data.reading import checked, encode
+from ecgbench.data.reading import as_stored, checked
 from ecgbench.datasets import demo, own
 from ecgbench.ecg import draw, preprocess
 from ecgbench.ecg.leads import ALL, LIMB, LeadSubset
@@ -108,9 +108,8 @@ def _read(
     recording = _opened(path, record, *options)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
-    sound = checked(recording.completed().clinical(), demo.CARD, fix)
-    steps, gain = encode(sound.recording)
-    stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
+    sound, found, fixed = checked(recording.completed().clinical(), demo.CARD, fix)
+    stored = as_stored(sound)
     used = choose(stored)
     if missing := [lead for lead in used if lead not in stored.leads]:
         raise BadRecord(f"lead {', '.join(missing)} is missing; it has {'+'.join(stored.leads)}")
@@ -119,7 +118,7 @@ def _read(
         raise BadRecord(f"lead {', '.join(flat)} holds one value throughout: not measured")
     apart = {*(() if {*used.leads} & {*LIMB} else OF_LIMBS)}
     apart |= {*(() if len(used.leads) > 1 else ("copies",))}
-    return stored, used, [*notes, *(text for kind, text in sound.sentences if kind not in apart)]
+    return stored, used, [*notes, *(text for kind, text in [*found, *fixed] if kind not in apart)]
 
 
 def table(  # noqa: PLR0913  (each is a setting)

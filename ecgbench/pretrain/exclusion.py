@@ -19,7 +19,7 @@ import pandas as pd
 from ecgbench.core.seeds import seed_of
 from ecgbench.data.contamination import EXAMS, told_by
 from ecgbench.data.copy import Copy, Progress
-from ecgbench.data.duplicates import Table, candidates, confirmed
+from ecgbench.data.duplicates import pairs
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting, LeakError
 
@@ -236,14 +236,9 @@ def same_recordings(
             met.append(copy.divided(copy.published, tested, copy.division))
     if not met:
         return []
-    with progress("fingerprint") as shown:
-        table = Table.of(met, shown)
-    with progress("compare candidates") as shown:
-        pairs = confirmed(table, candidates(table, within=False), shown)
-    return [
-        (Name(p.first.dataset, p.first.record), Name(p.second.dataset, p.second.record))
-        for p in pairs
-    ]
+    found = pairs(met, within=False, progress=progress)
+    names = found[["dataset", "record", "other dataset", "other record"]]
+    return [(Name(a, b), Name(c, d)) for a, b, c, d in names.itertuples(index=False)]
 
 
 def _to_search(one: Copy, other: Copy) -> bool:

@@ -32,7 +32,8 @@ def as_now(plan: Plan, folders: Folders) -> Iterator[Cell]:
                 if _stored_code_and_file(document, networks) == now_of:
                     done.append((cell, document))
         try:
-            copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
+            where = name, folders.data, folders.prepared, plan.limit
+            copy = find(*where, fix=plan.fix, division=plan.division)
             if copy.card.any_leads and changed(copy):
                 continue
         except (MissingData, BadRecord):

@@ -141,7 +141,7 @@ def test_a_run_trusts_what_is_prepared_and_data_prepare_reads_what_changed(
     assert state("ptbxl", fake_ptbxl, None) == "downloaded"
     signals = fake_ptbxl / "ptbxl" / "records500"
     away = signals.rename(fake_ptbxl / "away")
-    assert state("ptbxl", fake_ptbxl, None) == "tables only"
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
     away.rename(signals)
     first = prepare("ptbxl", fake_ptbxl, None)
     assert state("ptbxl", fake_ptbxl, None) == "ready"
@@ -371,7 +371,7 @@ def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
 
 def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
     assert state("ptbxl", tmp_path, None) == "absent"
-    said = f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*prepare ptbxl --data {tmp_path}"
+    said = f"{tmp_path}/ptbxl.*physionet.*ECGBENCH_DATA.*prepare ptbxl --data {tmp_path}"
     with pytest.raises(MissingData, match=said):
         prepare("ptbxl", tmp_path, None)
     with pytest.raises(MissingData, match="--data DIR or ECGBENCH_DATA=DIR"):

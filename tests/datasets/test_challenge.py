@@ -108,7 +108,8 @@ def test_a_header_without_diagnoses_is_damage_and_not_a_healthy_heart(tmp_path: 
     copy = prepare("georgia", root, tmp_path / "prepared")
     assert dict(copy.quarantined.itertuples(index=False, name=None)) == {
         "E00901": "its header has no Dx",
-        "E00903": "its header does not name every signal",
+        "E00903": "E00903.hea does not state the length of the signal, its rate and the name of "
+        "every signal",
     }
     assert copy.index.set_index("record").loc["E00902", "georgia:sinus rhythm"] == 1
     shutil.copy(folder / "E00902.hea", root / "georgia" / "g2")

@@ -104,9 +104,6 @@ def test_a_rotation_is_undone_and_a_foreign_signal_is_told_without_a_cause(
         "|2 aVF - II - III| reaches 0.04 mV (1 of 5,000 samples beyond the 0.01 mV that are "
         "allowed)"
     )
-    loose = invented[0].signal.copy()
-    loose[4] = 0
-    assert told(replace(invented[0], signal=loose))["identities"].endswith("; aVL does not vary")
 
 
 def test_the_threshold_is_the_cards_and_limited_samples_do_not_count(

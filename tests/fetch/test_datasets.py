@@ -212,35 +212,34 @@ class Case:
 
 ALWAYS = 3
 """Attempts that a command makes."""
-KEPT = {"x.mat.refused"}
 PART = {"x.mat.part", "x.mat.part.tag"}
 CUT = [whole(cut=100_000)] + [whole(cut=0)] * ALWAYS
 CUT_UNTAGGED = whole(bytes(reversed(BODY)), tag="", cut=100_000)
 OTHER = bytes(reversed(BODY))
 CASES = {
-    "a web page": Case("it is a web page", [answer(200, PAGE)], KEPT),
+    "a web page": Case("it is a web page", [answer(200, PAGE)]),
     "truncated": Case("broke off .*; 100,000 bytes of it are kept for the n", CUT, PART, True),
     "truncated, of unknown size": Case(
         "connection broke off", CUT, PART, True, file={"sha256": None, "size": None}
     ),
-    "wrong size": Case("bytes and not", [whole(BODY[:-1])], KEPT, file={"sha256": None}),
+    "wrong size": Case("bytes and not", [whole(BODY[:-1])], file={"sha256": None}),
     "reset": Case("connection", [reset], PART),
-    "wrong sha256": Case(f"its sha256 is .* and not {SHA}", [whole(OTHER)], KEPT),
+    "wrong sha256": Case(f"its sha256 is .* and not {SHA}", [whole(OTHER)]),
     "wrong md5": Case(
-        "its md5 is .* and not", [whole(OTHER)], KEPT,
+        "its md5 is .* and not", [whole(OTHER)],
         file={"sha256": None, "md5": hashlib.md5(BODY).hexdigest()},
     ),
     "redirect loop": Case("30 redirects", [redirect("/x.mat")]),
     "404": Case("the server answers 404", [answer(404)]),
     "500": Case("the server answers 500", [answer(500)]),
     "206 unasked": Case("and not those from 0 on", [part_of(1000)]),
-    "empty": Case("it is empty", [answer(200)], KEPT),
+    "empty": Case("it is empty", [answer(200)]),
     "Range wrong": Case(
         "the server sends bytes 5-639999/640000 and not those from 100,000 on",
         [part_of(5)], PART, True, first=CUT,
     ),
     "Range of another file": Case(
-        "its sha256 is", [part_of(100_000)], KEPT, first=[CUT_UNTAGGED, answer(403)]
+        "its sha256 is", [part_of(100_000)], first=[CUT_UNTAGGED, answer(403)]
     ),
     "gone between two parts": Case("answers 404", [answer(404)], PART, True, first=CUT),
 }  # fmt: skip
@@ -263,7 +262,7 @@ def test_a_server_that_misbehaves(name: str, site: Site, tmp_path: Path) -> None
     fetch(root, file)
     assert (root / file.path).read_bytes() == BODY
     assert (site.asked[0][1] is not None and site.asked[0][1] != "bytes=0-") >= case.resumes
-    assert below(root) - {file.path} == {f for f in case.left if f.endswith(".refused")}
+    assert below(root) == {file.path}
     assert not datasets.planned(root, [file], None).missing
 
 
@@ -295,7 +294,7 @@ def test_a_beginning_is_used_only_where_something_tells_that_it_fits(
     assert (tmp_path / "x.mat").read_bytes() == BODY
 
 
-def test_a_file_that_is_here_is_proved_and_put_aside_where_it_is_another(
+def test_a_file_that_is_here_is_proved_and_replaced_where_it_is_another(
     site: Site, tmp_path: Path
 ) -> None:
     site.serve({"x.mat": BODY, "y.mat": BODY})
@@ -304,7 +303,6 @@ def test_a_file_that_is_here_is_proved_and_put_aside_where_it_is_another(
     (tmp_path / "y.mat").write_bytes(BODY)
     fetch(tmp_path, *files)
     assert {p for p, _ in site.asked} == {"/x.mat"}
-    assert (tmp_path / "x.mat.refused").read_bytes() == OTHER
     assert (tmp_path / "x.mat").read_bytes() == BODY
 
 
@@ -365,12 +363,12 @@ def test_an_archive_that_no_one_should_unpack(name: str, site: Site, tmp_path: P
     said = failure(root, wanted)
     assert told in said
     assert said.startswith(f"{HOST}/{file}: ")
-    assert below(tmp_path) == {f"data/{file}.refused"}
+    assert not below(tmp_path)
     good = zipped(*GOOD) if file == "a.zip" else taped(*GOOD_TAR, packed=file[6:])
     site.serve({file: good})
     fetch(root, wanted)
     assert (root / "data/a.csv").read_bytes() == HEADER * 50
-    assert below(root) == {"data/a.csv", "b.hea", f"{file}.refused", f"{file}.unpacked"}
+    assert below(root) == {"data/a.csv", "b.hea", f"{file}.unpacked"}
 
 
 def test_an_archive_is_fetched_once_and_again_where_a_file_of_it_is_cut(
@@ -454,30 +452,13 @@ def test_a_release_by_its_checksums(site: Site, tmp_path: Path) -> None:
     assert [one.path for one in again.missing] == ["g1/E00001.mat"]
 
 
-@pytest.mark.parametrize("middle", [True, False])
-def test_a_release_by_its_nested_lists(middle: bool, site: Site, tmp_path: Path) -> None:
-    """The list of the release names the folders of all collections, or those of the next floor."""
-    lists = {f"training/georgia/g{i}/RECORDS": f"E0000{i}\n".encode() for i in (1, 2)}
-    lists["RECORDS"] = b"training/georgia/g1/\ntraining/georgia/g2/\r\n\ntraining/ptb/g1/\n"
-    if middle:
-        lists["RECORDS"] = b"training/\n"
-        lists["training/RECORDS"] = b"georgia/\nptb/\n"
-        lists["training/georgia/RECORDS"] = b"g1/\ng2/\n"
-    site.serve({**RELEASE, **lists})
-    fetch(tmp_path, manifest=GEORGIA)
-    assert {n: (tmp_path / n).read_bytes() for n in OWN} == OWN
-    assert below(tmp_path) == set(OWN)
-    assert not [p for p, _ in site.asked if "ptb" in p]
-
-
 @pytest.mark.parametrize(
     ("files", "told"),
     [
         ({"SHA256SUMS.txt": PAGE}, "it is a web page"),
         ({"SHA256SUMS.txt": sums({"LICENSE.txt": b""})}, "name no file below 'training/georgia/'"),
         ({"SHA256SUMS.txt": sums({"training/georgia/../x.hea": b""})}, "outside of its folder"),
-        ({}, "RECORDS: the server answers 404"),
-        ({"RECORDS": b"training/georgia/\n"}, "georgia/RECORDS: the server answers 404"),
+        ({}, "SHA256SUMS.txt: the server answers 404"),
     ],
 )
 def test_lists_that_cannot_be_trusted(

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from ecgbench.data.fetch import fetch
+from ecgbench.data.fetch import fetch, resumed
 from tests.fetch.test_datasets import BODY, OTHER, Site, answer, redirect, whole
 
 CUT = 100_000
@@ -25,7 +25,7 @@ HUB = "https://huggingface.co/PKUDigitalHealth/ECGFounder/resolve/main/w.pth"
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(fetch, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(resumed, "PAUSES", (0.0, 0.0))
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     made = Site()
     yield made

@@ -93,10 +93,35 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
     advance: called with the progress, in the unit of the plan.
     """
     busy = f"another command is fetching into {plan.root}; wait for it, then run this one again"
-    work = _Work(plan, advance)
-    failed: list[DownloadError] = []
+    own, lock, stopped = threading.local(), threading.Lock(), threading.Event()
+    received, failed = dict[str, int](), list[DownloadError]()
+
+    def count(one: Download, size: int, total: int | None = None) -> None:
+        if stopped.is_set():
+            raise _Stopped
+        with lock:
+            before = sum(received.values()) // MEGABYTE
+            received[one.path] = size
+            if plan.unit[1] == "MB":
+                advance(sum(received.values()) // MEGABYTE - before)
+
+    def get(one: Download) -> None:
+        own.session = getattr(own, "session", None) or resumed.session()
+        path = plan.root / one.path
+        resumed.obtain(own.session, one, path, partial(count, one))
+        if one.unpack:
+            try:
+                sizes = archives.unpack(path)
+            except archives.BadArchive as error:
+                raise resumed.refused(one, path, str(error)) from None
+            put(_note(path), as_json({"url": one.url, "files": sizes}))
+            path.unlink()
+        with lock:
+            if plan.unit[1] == "files":
+                advance(1)
+
     with locked(plan.root, ".fetch.lock", otherwise=busy), ThreadPoolExecutor(PARALLEL) as pool:
-        futures = [pool.submit(work.get, one) for one in plan.missing]
+        futures = [pool.submit(get, one) for one in plan.missing]
         try:
             for future in as_completed(futures):
                 try:
@@ -106,48 +131,11 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
                 if len(failed) == ENOUGH:
                     break
         finally:
-            work.stopped = True
+            stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
     if failed:
         several = f" ({len(failed)} of {len(plan.missing):,} files were not had)"
         raise DownloadError(f"{failed[0]}{several if len(plan.missing) > 1 else ''}")
-
-
-class _Work:
-    """What the threads share."""
-
-    def __init__(self, plan: Plan, advance: Callable[[int], None]) -> None:
-        self.plan, self.advance, self.stopped = plan, advance, False
-        self._own, self._lock = threading.local(), threading.Lock()
-        self._bytes: dict[str, int] = {}
-        self._done = 0
-
-    def get(self, one: Download) -> None:
-        """Download one file, and unpack it."""
-        if not hasattr(self._own, "session"):
-            self._own.session = resumed.session()
-        path = self.plan.root / one.path
-        resumed.obtain(self._own.session, one, path, partial(self._count, one))
-        if one.unpack:
-            try:
-                sizes = archives.unpack(path)
-            except archives.BadArchive as error:
-                raise resumed.refused(one, path, str(error)) from None
-            put(_note(path), as_json({"url": one.url, "files": sizes}))
-            path.unlink()
-        if self.plan.unit[1] == "files":
-            with self._lock:
-                self.advance(1)
-
-    def _count(self, one: Download, count: int, total: int | None = None) -> None:
-        if self.stopped:
-            raise _Stopped
-        if self.plan.unit[1] == "MB":
-            with self._lock:
-                self._bytes[one.path] = count
-                done = sum(self._bytes.values()) // MEGABYTE
-                self.advance(done - self._done)
-                self._done = done
 
 
 def _note(archive: Path) -> Path:

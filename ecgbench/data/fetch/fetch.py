@@ -21,8 +21,6 @@ _NO_CONNECTION = {"ConnectionError", "ConnectError", "Timeout", "TimeoutExceptio
 """Classes of requests and httpx."""
 RETRIES = 3
 """How often an interrupted transfer from Google Drive is resumed."""
-PAUSES = (0.2, 1.0)
-"""Seconds before other transfers are resumed; short, as a person waits."""
 
 
 def download(url: str, file: str, folder: Path, proved: bool, progress: Progress) -> Path:
@@ -43,7 +41,7 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     elif re.match("https?://", url):
         wanted = Download(url=_at_endpoint(url), path=path.name)
         try:
-            resumed.obtain(resumed.session(), wanted, path, progress, PAUSES)
+            resumed.obtain(resumed.session(), wanted, path, progress)
         except DownloadError as error:
             raise DownloadError(str(error).removeprefix(f"{wanted.url}: ")) from None
     else:
@@ -99,8 +97,6 @@ def reason(error: Exception, url: str) -> str:
     message = shortened(str(error), 200)
     if "OfflineModeIsEnabled" in kinds:
         return "HF_HUB_OFFLINE is set"
-    if "incomplete" in message:
-        return message.partition(". The received bytes")[0]
     if kinds & _NO_CONNECTION:
         return f"no connection to {urlsplit(_at_endpoint(url)).netloc}"
     return f"{type(error).__name__}: {message}".removesuffix(": ")

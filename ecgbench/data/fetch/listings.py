@@ -18,7 +18,7 @@ from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.fetch import resumed
 from ecgbench.data.fetch.resumed import DownloadError
 
-SUMS, LIST = "SHA256SUMS.txt", "RECORDS"
+SUMS = "SHA256SUMS.txt"
 PAGE = 100
 """Entries of a page of figshare."""
 NAMED = 8
@@ -27,13 +27,9 @@ NAMED = 8
 
 def released(manifest: Manifest) -> list[Download]:
     """The files of a dataset in a release of PhysioNet."""
-    session, found = resumed.session(), []
-    try:
-        text = resumed.text(session, manifest.base + SUMS)
-        lines = re.findall(r"^(\w{64}) [ *]?(.+?)\s*$", text, re.M)
-        named: dict[str, str | None] = {name: sha256 for sha256, name in lines}
-    except resumed.NotThere:
-        named = dict.fromkeys(_records(session, manifest))
+    found, text = [], resumed.text(resumed.session(), manifest.base + SUMS)
+    lines = re.findall(r"^(\w{64}) [ *]?(.+?)\s*$", text, re.M)
+    named = {name: sha256 for sha256, name in lines}
     for name, sha256 in sorted(named.items()):
         own = name.removeprefix(manifest.below)
         record = own.startswith(manifest.folders) and own.endswith(manifest.suffixes)
@@ -42,22 +38,6 @@ def released(manifest: Manifest) -> list[Download]:
     if not found:
         raise DownloadError(f"{manifest.base}: its lists name no file below {manifest.below!r}")
     return found
-
-
-def _records(session: requests.Session, manifest: Manifest) -> list[str]:
-    """All files of the records that the nested lists name: a line is a record, or a folder, with a
-    slash, that has a list of its own.
-    """
-    folders, names = [""], [manifest.below + table for table in manifest.tables]
-    for folder in folders:
-        for line in resumed.text(session, manifest.base + quote(folder) + LIST).split():
-            name = folder + line
-            ours = name.startswith(manifest.below) or manifest.below.startswith(name)
-            if not name.endswith("/"):
-                names += [name + suffix for suffix in manifest.suffixes]
-            elif ours and name not in folders:
-                folders.append(name)
-    return names
 
 
 def deposited(listing: Listing) -> list[Download]:

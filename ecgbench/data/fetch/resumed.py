@@ -1,8 +1,8 @@
 """Downloads one published file by https: resumed where it broke off, and checked before it gets its
 name.
 
-The part so far is NAME.part; NAME.part.tag is the server's tag of this version. A file that is not
-the published one is kept as NAME.refused.
+The part so far is NAME.part; NAME.part.tag is the server's tag of this version. What is not the
+published file is removed, and one that lies there is replaced by it.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import http.client
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from ecgbench.errors import BadSetting
 BLOCK = 2**18
 TIMEOUT = (20.0, 60.0)
 """Seconds to wait for a connection, and between two bytes."""
-PAUSES: tuple[float, ...] = (1.0, 4.0, 16.0)
+PAUSES: tuple[float, ...] = (0.5, 2.0, 8.0)
 """Seconds before an interrupted transfer is resumed."""
 PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
@@ -36,10 +36,6 @@ Progress = Callable[[int, int | None], None]
 
 class DownloadError(BadSetting):
     """A failed download; the message gives the reason, without a remedy."""
-
-
-class NotThere(DownloadError):
-    """The server does not have the file."""
 
 
 class _Interrupted(Exception):
@@ -53,25 +49,14 @@ def session() -> requests.Session:
     return made
 
 
-def obtain(
-    session: requests.Session,
-    wanted: Download,
-    path: Path,
-    progress: Progress,
-    pauses: Sequence[float] | None = None,
-) -> None:
-    """Download a file to `path`, whole and checked; DownloadError gives the reason in one line.
-
-    pauses: instead of PAUSES.
-    """
-    if path.is_file():
-        if not wrong(path, wanted):
-            return
-        _quarantine(path, path)
+def obtain(session: requests.Session, wanted: Download, path: Path, progress: Progress) -> None:
+    """Download a file to `path`, whole and checked; DownloadError gives the reason in one line."""
+    if path.is_file() and not wrong(path, wanted):
+        return
     part = _with_suffix(path, ".part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    for pause in (*(PAUSES if pauses is None else pauses), None):
+    for pause in (*PAUSES, None):
         try:
             _transfer(session, wanted, part, progress)
             break
@@ -81,11 +66,12 @@ def obtain(
                 more = f"; {received:,} bytes of it are kept for the next time" if received else ""
                 raise DownloadError(f"{wanted.url}: {error}{more}") from None
             time.sleep(pause)
-    if why := wrong(part, wanted):
-        raise refused(wanted, part, why)
+    why = wrong(part, wanted)
     with writing(path):
-        os.replace(part, path)
         _with_suffix(part, ".tag").unlink(missing_ok=True)
+        if why:
+            raise refused(wanted, part, why)
+        os.replace(part, path)
 
 
 def wrong(path: Path, wanted: Download) -> str:
@@ -109,11 +95,9 @@ def wrong(path: Path, wanted: Download) -> str:
 
 
 def refused(wanted: Download, path: Path, why: str) -> DownloadError:
-    """The error of a wrong file, which is renamed to NAME.refused."""
-    refused = _quarantine(path, path.with_name(path.name.removesuffix(".part")))
-    return DownloadError(
-        f"{wanted.url}: what came is not the published file: {why}; kept as {refused}"
-    )
+    """The error of a wrong file, which is removed."""
+    path.unlink()
+    return DownloadError(f"{wanted.url}: what came is not the published file: {why}")
 
 
 def text(session: requests.Session, url: str) -> str:
@@ -126,14 +110,6 @@ def text(session: requests.Session, url: str) -> str:
 
 def _with_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def _quarantine(path: Path, final: Path) -> Path:
-    refused_file = _with_suffix(final, ".refused")
-    with writing(refused_file):
-        os.replace(path, refused_file)
-        _with_suffix(path, ".tag").unlink(missing_ok=True)
-    return refused_file
 
 
 def _transfer(session: requests.Session, wanted: Download, part: Path, progress: Progress) -> None:
@@ -189,4 +165,4 @@ def _response(session: requests.Session, url: str, headers: dict[str, str]) -> r
     why = f"the server answers {status} {shortened(response.reason or '', 40)}".strip()
     if status >= 500 or status in (408, 429):
         raise _Interrupted(why)
-    raise (NotThere if status in (404, 410) else DownloadError)(f"{url}: {why}")
+    raise DownloadError(f"{url}: {why}")

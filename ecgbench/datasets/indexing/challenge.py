@@ -9,15 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Manifest, Task
-from ecgbench.datasets._labels import codes, multi_hot, table
+from ecgbench.cards.dataset import DatasetCard
+from ecgbench.datasets._labels import multi_hot, table
 from ecgbench.datasets.indexing.folds import framed
 from ecgbench.datasets.indexing.records import headers, reader
-from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.errors import MissingData
 
@@ -25,51 +23,6 @@ GAIN = 1000.0
 """Digital steps per mV of the release 1.0.3; older archives had headers with wrong ones."""
 RATE = 500.0
 """Hz, of the four collections with loaders of their own."""
-UNNAMED = "no patients are named, so records of one patient may stand in two splits"
-
-
-def card(name: str, title: str, *, folder: str, paper: int, **own: Any) -> DatasetCard:
-    """The card of a collection, which has one task of its own name.
-
-    paper: labels of the task in the paper. own: the other fields of `DatasetCard`: records,
-    seconds, country; cautions beside that no patients are named.
-    """
-    task = Task(
-        name=name,
-        title=title,
-        labels=codes(name),
-        rule="reference code",
-        paper=paper,
-        absent="not among the codes of the header",
-    )
-    return DatasetCard(
-        title=title,
-        version="1.0.3",
-        doi="10.13026/34va-7q14",
-        licence="CC BY 4.0",
-        url="https://physionet.org/content/challenge-2021/1.0.3/",
-        folder=folder,
-        patients=own["records"],
-        fs=RATE,
-        leads=LEADS,
-        tasks=(task,),
-        splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
-        verified="genuine sample",
-        pretraining=True,
-        patients_known=False,
-        **{**own, "cautions": (UNNAMED, *own.get("cautions", ()))},
-    )
-
-
-def manifest(folder: str, size: int) -> Manifest:
-    """Where the files of a collection are published; size: about how many bytes."""
-    return Manifest(
-        base="https://physionet.org/files/challenge-2021/1.0.3/",
-        below=f"training/{folder}/",
-        suffixes=(".hea", ".mat"),
-        size=size,
-    )
-
 
 read = reader(wfdb.read, RATE, GAIN)
 

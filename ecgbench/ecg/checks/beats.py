@@ -5,11 +5,10 @@ Both use 10 s from the middle of a recording, and both report what is likely, no
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
-from ecgbench.ecg.beats import beats, median_beat
+from ecgbench.ecg.beats import beats, median_beat, smooth
 from ecgbench.ecg.checks.finding import Finding, middle
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
@@ -26,8 +25,6 @@ FAST = ((150.0, 0.044),)
 """(beats a minute at least, s at most): one so fast and narrow is squeezed."""
 USUAL = ((50.0, 110.0), (0.045, 0.095))
 """Beats a minute and s after the right factor."""
-CLEARLY = 0.01
-"""Autocorrelation: far more than its rounding."""
 FACTORS = (2.0, 0.5, 2.5, 0.4, 4.0, 0.25)
 """True rate by stated rate, the likely ones first."""
 
@@ -45,32 +42,18 @@ class Rhythm:
 
 
 def _energy(recording: Recording) -> np.ndarray:
-    """(time,) how far the slopes are steeper than usual, over 20 ms, without its mean; empty of
-    less than 2 s.
+    """(time,) how far the slopes of the leads together are steeper than usual, over 20 ms, without
+    its mean, the steepest hundredth levelled; empty of less than 2 s.
     """
-    slopes, usual = _slopes(recording)
-    if len(slopes) < 2 * recording.fs:
-        return slopes[:0]
-    energy = np.maximum(slopes - usual, 0)
-    energy = _smooth(energy, max(1, round(0.02 * recording.fs)))
+    signal, step = middle(recording), max(1, round(0.01 * recording.fs))
+    rise = signal[:, step:] - signal[:, :-step]
+    steep = np.sqrt(np.einsum("ij,ij->j", rise, rise))
+    if len(steep) < 2 * recording.fs:
+        return np.zeros(0)
+    usual, most = np.quantile(steep.astype(np.float64), [0.5, 0.99])
+    energy = np.maximum(np.minimum(steep, np.float32(most)) - float(usual), 0)
+    energy = smooth(energy, 0.02 * recording.fs)
     return np.asarray(energy - energy.mean())
-
-
-def _usual_width(energy: np.ndarray, fs: float) -> bool:
-    """Whether there is no beat, or the QRS complexes are clearly neither wide nor narrow enough for
-    any of SLOW and FAST. The first values of the autocorrelation show it for nearly all recordings,
-    which then need no others.
-    """
-    narrow = max(most for _, most in FAST) * fs / 2
-    wide = min(least for _, least in SLOW) * fs / 2
-    count = ceil(wide)
-    padded = np.concatenate([energy, np.zeros(count - 1, energy.dtype)])
-    first = np.correlate(padded, energy, "valid")
-    if not first[0] > 0:
-        return True
-    like = first / (first[0] * (1 - np.arange(count) / len(energy)))
-    high, low = like[: int(narrow) + 1], like[int(narrow) + 1 :]
-    return bool((high > 0.5 + CLEARLY).all() and (low < 0.5 - CLEARLY).any())
 
 
 def rhythm(energy: np.ndarray, fs: float) -> Rhythm:
@@ -85,12 +68,12 @@ def rhythm(energy: np.ndarray, fs: float) -> Rhythm:
     below = np.flatnonzero(like < 0.5)
     width = 2 * below[0] / fs if len(below) else np.nan
     first, last = int(PERIODS[0] * fs), min(int(PERIODS[1] * fs), int(0.6 * len(like)))
-    smooth = _smooth(like, max(1, round(0.04 * fs)))[first:last]
-    tops = np.flatnonzero((smooth[1:-1] >= smooth[:-2]) & (smooth[1:-1] > smooth[2:])) + 1
-    tops = tops[smooth[tops] >= 0.7 * smooth.max(initial=0)]
+    heights = smooth(like, 0.04 * fs)[first:last]
+    tops = np.flatnonzero((heights[1:-1] >= heights[:-2]) & (heights[1:-1] > heights[2:])) + 1
+    tops = tops[heights[tops] >= 0.7 * heights.max(initial=0)]
     if not len(tops):
         return Rhythm(np.nan, width, 0.0)
-    return Rhythm(60 * fs / (first + tops[0]), width, float(smooth[tops[0]]))
+    return Rhythm(60 * fs / (first + tops[0]), width, float(heights[tops[0]]))
 
 
 def check_rate(recording: Recording) -> list[Finding]:
@@ -98,7 +81,7 @@ def check_rate(recording: Recording) -> list[Finding]:
     make it usual.
     """
     energy = _energy(recording)
-    if not energy.size or _usual_width(energy, recording.fs):
+    if not energy.any():
         return []
     seen = rhythm(energy, recording.fs)
     pace, width = seen.heart_rate, seen.width
@@ -155,31 +138,6 @@ def check_arms(recording: Recording) -> list[Finding]:
             f"{whole:.2f}, P wave {p_wave:.2f})",
         )
     ]
-
-
-def _slopes(recording: Recording) -> tuple[np.ndarray, float]:
-    """(time,) how steep the leads are together, over 10 ms, the steepest hundredth levelled; and
-    the median of that.
-    """
-    signal, step = middle(recording), max(1, round(0.01 * recording.fs))
-    rise = signal[:, step:] - signal[:, :-step]
-    steep = np.sqrt(np.einsum("ij,ij->j", rise, rise))
-    if not steep.size:
-        return steep, 0.0
-    # both quantiles by one partition, in a third of the time
-    quantiles = np.array([0.5, 0.99]) * (len(steep) - 1)
-    below, above = np.floor(quantiles).astype(int), np.ceil(quantiles).astype(int)
-    ordered = np.partition(steep, [*below, *above])
-    usual, most = ordered[below] + (quantiles - below) * (ordered[above] - ordered[below])
-    return np.minimum(steep, np.float32(most)), float(usual)
-
-
-def _smooth(x: np.ndarray, width: int) -> np.ndarray:
-    """(time,) the mean of `width` samples around each, mirrored at the ends."""
-    before, after = width // 2, width - width // 2 - 1
-    mirrored = [np.zeros(1, x.dtype), x[:before][::-1], x, x[len(x) - after :][::-1]]
-    total = np.cumsum(np.concatenate(mirrored), dtype=np.float64)
-    return np.asarray((total[width:] - total[:-width]) / width, x.dtype)
 
 
 def _centred(x: np.ndarray) -> np.ndarray:

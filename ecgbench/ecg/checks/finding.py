@@ -1,14 +1,11 @@
 """Findings of the checks, and the change of leads that would undo one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
-
-_ROW = {name: row for row, name in enumerate(LEADS)}
 
 
 @dataclass(frozen=True)
@@ -42,17 +39,9 @@ class Finding:
     """Divisor that would probably make the samples mV; only used for the other checks."""
 
 
-def rows(recording: Recording, leads: Sequence[str]) -> np.ndarray | None:
-    """(lead, time) samples in the order of `leads`; None where one of them was not measured."""
-    if not set(leads) <= set(recording.leads):
-        return None
-    return recording.signal[[recording.leads.index(n) for n in leads]]
-
-
 def middle(recording: Recording, seconds: float = 10.0) -> np.ndarray:
     """(lead, time) samples of `seconds` at most from the middle, leads in clinical order."""
     count = min(recording.signal.shape[1], round(seconds * recording.fs))
     start = (recording.signal.shape[1] - count) // 2
-    order = sorted(range(len(recording.leads)), key=lambda i: _ROW[recording.leads[i]])
-    signal = recording.signal[:, start : start + count]
-    return signal if order == list(range(len(order))) else signal[order]
+    order = sorted(range(len(recording.leads)), key=lambda i: LEADS.index(recording.leads[i]))
+    return recording.signal[order, start : start + count]

@@ -40,13 +40,15 @@ def demand_possible(recording: Recording) -> None:
 
 
 def check(recording: Recording) -> list[Finding]:
-    """Whether the samples are too large or too small for mV, and which unit would explain them."""
-    low, high = PLAUSIBLE
-    spans = np.ptp(_seconds(recording), axis=2)
-    exact = spans.astype(np.float64)
-    if ((low <= exact) & (exact <= high)).all():
-        return []  # as of nearly all recordings, for whom no median is needed
-    spanned = _median(spans)
+    """Whether the samples are too large or too small for mV, and which unit would explain them, by
+    what a lead spans in a second: the median of whole seconds, and of the leads that vary.
+    """
+    (low, high), signal = PLAUSIBLE, recording.signal
+    second = min(max(1, round(recording.fs)), signal.shape[1])
+    count = signal.shape[1] // second
+    spans = np.ptp(signal[:, : count * second].reshape(len(signal), count, -1), axis=2)
+    of_leads = np.median(spans, axis=1)
+    spanned = float(np.median(of_leads[of_leads > 0])) if (of_leads > 0).any() else 0.0
     if recording.unit != "mV" or not spanned or low <= spanned <= high:
         return []
     sentence = (
@@ -57,19 +59,3 @@ def check(recording: Recording) -> list[Finding]:
             sentence += f"; read as {unit} it would span {spanned / divisor:.3g} mV"
             return [Finding("scale", sentence, divisor=divisor)]
     return [Finding("scale", sentence)]
-
-
-def _seconds(recording: Recording) -> np.ndarray:
-    """(lead, second, time) samples of the whole seconds; of a shorter recording all."""
-    signal, second = recording.signal, max(1, round(recording.fs))
-    count = max(1, signal.shape[1] // second)
-    return signal[:, : count * second].reshape(len(signal), count, -1)
-
-
-def _median(spans: np.ndarray) -> float:
-    """What a lead spans in a second, of (lead, second): the median of seconds and of the leads that
-    vary; 0 where none varies.
-    """
-    of_leads = np.median(spans, axis=1)
-    varying = of_leads[of_leads > 0]
-    return float(np.median(varying)) if len(varying) else 0.0

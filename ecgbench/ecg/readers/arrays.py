@@ -1,18 +1,28 @@
-"""Files without a header: what their format leaves open, and how their arrays become recordings."""
+"""Files without a header, as collections publish them: what their format leaves open, and how their
+arrays become recordings. numpy reads .npy and .npz (EchoNext), `h5py` HDF5 (SPH, CODE-15%).
+"""
 
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from ecgbench.core.text import one_line
-from ecgbench.ecg.leads import canonical
+from ecgbench.ecg.leads import LOOSE
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
-from ecgbench.errors import BadRecord, UnknownName
+from ecgbench.errors import BadRecord
 
+DAMAGED = (
+    *(OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError, MemoryError),
+    *(BadZipFile, zlib.error, RuntimeError, TypeError),
+)
+"""What numpy and h5py raise for bytes that are no array of theirs."""
 MISSING = -(2**15)
 """The value that stands for "no sample" where samples are 16-bit integers, as in WFDB."""
 
@@ -34,18 +44,64 @@ class FileFormat:
     leads_first: bool = True
     """Whether the array is (lead, time); else it is (time, lead)."""
     variable: str = ""
-    """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct
-    `ECG.data`.
-    """
+    """Name of the array where a file holds several: `tracings`."""
     repair: Repair | None = None
     """Of the dataset's card."""
+
+
+def numpy(
+    path: Path, record: str, patient: str, file_format: FileFormat, position: int | None = None
+) -> Recording:
+    """The recording in a .npy, or in `file_format.variable` of a .npz, in mV; `position` is its row
+    where there are many.
+
+    Of a .npy only that row is read from the disk. BadRecord for a file that is missing, damaged or
+    holds Python objects (they would run code), an array or a row that is not there.
+    """
+    file = existing_file(path, record)
+    try:
+        stored = np.load(file, mmap_mode=None if position is None else "r", allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            array = _at(stored, position, path, record)
+        else:
+            with stored:
+                array = _at(stored.get(file_format.variable), position, path, record)
+    except DAMAGED as error:
+        raise unreadable(path, record, "an array of numpy", error) from error
+    return recording(array, file_format, record, patient)
+
+
+def hdf5(
+    path: Path, record: str, patient: str, file_format: FileFormat, position: int | None = None
+) -> Recording:
+    """The same of the dataset `file_format.variable` of an HDF5 file."""
+    import h5py
+
+    existing_file(path, record)
+    try:
+        with h5py.File(path, "r") as file:
+            array = _at(file.get(file_format.variable), position, path, record)
+    except DAMAGED as error:
+        raise unreadable(path, record, "HDF5", error) from error
+    return recording(array, file_format, record, patient)
+
+
+def _at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
+    """The whole array of a file, or one recording of many."""
+    if not hasattr(stored, "shape"):
+        raise BadRecord(f"{record}: {path.name} does not hold the array of its layout")
+    if position is not None and not 0 <= position < len(stored):
+        raise BadRecord(
+            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
+        )
+    return np.asarray(stored[()] if position is None else stored[position])
 
 
 def standard(names: Sequence[str], record: str) -> list[int]:
     """Which of the signals with these names are standard leads, in their order; BadRecord where
     none is.
     """
-    rows = [i for i, name in enumerate(names) if _is_lead(name)]
+    rows = [i for i, name in enumerate(names) if name.strip().lower() in LOOSE]
     if not rows:
         raise BadRecord(
             f"{record}: none of its signals is a standard lead: "
@@ -76,18 +132,14 @@ def recording(array: np.ndarray, file_format: FileFormat, record: str, patient: 
     rows = standard(names, record)
     signal = array if len(rows) == len(array) else array[rows]
     repaired: tuple[tuple[str, str], ...] = ()
-    per_mv, small = file_format.per_mv or 1.0, signal.dtype == np.int16
-    # of 16 bits by a number that float32 holds the quotient is the same in float32
-    single = small and file_format.repair is None and float(np.float32(per_mv)) == per_mv
-    exact = signal.astype(np.float32 if single else np.float64)
-    np.divide(exact, per_mv, out=exact)
+    exact = signal.astype(np.float64) / (file_format.per_mv or 1.0)
     if file_format.repair is not None:
         exact[without_sample(signal)] = np.nan
         exact, repaired = file_format.repair(exact, file_format.fs, record)
-    elif small:
+    elif signal.dtype == np.int16:
         demand_samples(signal, record)
     return Recording(
-        signal=exact.astype(np.float32, copy=False),
+        signal=exact.astype(np.float32),
         unit="mV" if file_format.per_mv else "standardised",
         leads=tuple(names[i] for i in rows),
         fs=file_format.fs,
@@ -110,23 +162,6 @@ def demand_samples(signal: np.ndarray, record: str) -> None:
         )
 
 
-def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
-    """The whole array of a file, or one recording of many; BadRecord for a position beyond them."""
-    if position is not None and not 0 <= position < len(stored):
-        raise BadRecord(
-            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
-        )
-    return np.asarray(stored[()] if position is None else stored[position])
-
-
-def no_array(path: Path, record: str, file_format: FileFormat, names: Iterable[str]) -> BadRecord:
-    """The error of a file without the array of the layout."""
-    return BadRecord(
-        f"{record}: {path.name} holds no array {file_format.variable!r}; it holds "
-        f"{', '.join(names)}"
-    )
-
-
 def existing_file(path: Path, record: str) -> Path:
     """A file that is there and not empty; else BadRecord."""
     if not path.is_file():
@@ -139,11 +174,3 @@ def existing_file(path: Path, record: str) -> Path:
 def unreadable(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
     """The error of a file that its format's library cannot read, which may raise anything."""
     return BadRecord(f"{record}: {path.name} cannot be read as {kind} ({one_line(error)})")
-
-
-def _is_lead(name: str) -> bool:
-    try:
-        canonical(name)
-    except UnknownName:
-        return False
-    return True

@@ -33,7 +33,7 @@ def _wfdb(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         leads.extend(chosen[i] for i in rows)
         return rows
 
-    values, fs = wfdb.signals(path.with_suffix(""), record, choose, notes)
+    values, fs = wfdb.signals(path.with_suffix(""), record, choose)
     fs = options.rate([("its header", fs)], path, record, field=True)
     return cleaned.recording(values, leads, fs, (record, patient), notes)
 
@@ -45,8 +45,8 @@ READERS: dict[str, Callable[[Path, str, str, ReadOptions], Recording]] = {
     ".txt": export.read,
     ".edf": edf.read,
     ".bdf": edf.read,
-    ".npy": numpy.alone,
-    ".npz": numpy.alone,
+    ".npy": numpy.read,
+    ".npz": numpy.read,
     ".atc": atc.read,
     **dict.fromkeys(hospital.SUFFIXES, hospital.read),
 }

@@ -8,14 +8,13 @@ a wrong checksum and of a gap; here rates are exact, and the others are refused.
 
 import re
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned, dicom, muse, scp
+from ecgbench.ecg.readers import cleaned, dicom, muse
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
@@ -55,7 +54,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     BadRecord for a file that is damaged, or whose leads differ in rate, length or start;
     BadSetting where neither file nor `options` states a unit, and without the extra.
     """
-    found, notes, skews = _parsed(existing_file(path, record), record)
+    found, notes = _parsed(existing_file(path, record), record)
     labels = [lead.label for lead in found.leads]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes.append(("names", options.origin(labels, names)))
@@ -74,15 +73,19 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     values = []
     for i, lead in zip(rows, leads):
         stated = per_mv(lead.resolution_unit) if lead.resolution_unit else None
-        if stated is None and 0 < lead.adc_resolution != lead.resolution:
+        no_unit = stated is None and 0 < lead.adc_resolution != lead.resolution
+        if no_unit or (stated and not lead.adc_resolution):
             unit = lead.adc_resolution_unit or "none is stated"
             raise BadRecord(
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
-                f"unit of voltage ({unit}); correct the file"
+                f"unit of voltage or in no number ({unit}); correct the file"
             )
-        if stated and not lead.adc_resolution:
-            raise BadRecord(f"{record}: the size of a step of {names[i]} is no number in the file")
-        scale = stated or _of_a_step(lead, names[i], options, path, record)
+        if not stated and lead.resolution != 1 and re.match(r"[\d.]", options.unit or ""):
+            raise BadRecord(
+                f"{record}: a step of {names[i]} is {lead.resolution:g} by the file, in no unit; "
+                f"state the unit alone, as in --unit uV"
+            )
+        scale = stated or options.scale(None, path, record)
         values.append(
             (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale
         )
@@ -91,29 +94,13 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     stated_all = all(lead.resolution_unit for lead in leads)
     notes += [("unit", "the file" if stated_all else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", _rate(found, leads[0]))], path, record, field=True)
-    together = dicom.aligned(np.stack(values), [skews[i] for i in rows] if skews else [], notes)
-    return cleaned.recording(together, [names[i] for i in rows], fs, (record, patient), notes)
+    return cleaned.recording(
+        np.stack(values), [names[i] for i in rows], fs, (record, patient), notes
+    )
 
 
-def _of_a_step(lead: Any, name: str, options: ReadOptions, path: Path, record: str) -> float:
-    """How many units of a step whose size a file states without its unit make 1 mV, by `--unit`:
-    the unit alone. One with a number is the size of the step, and must be the stated one.
-    """
-    size = re.match(r"[\d.]+", options.unit or "")
-    if size is None or lead.resolution == 1:
-        return options.scale(None, path, record)
-    if abs(float(size[0]) - lead.resolution) > 1e-6 * lead.resolution:
-        raise BadRecord(
-            f"{record}: a step of {name} is {lead.resolution:g} by the file, in no unit, and "
-            f"{size[0]} by --unit {options.unit}; state the unit alone, as in --unit uV"
-        )
-    return replace(options, unit=(options.unit or "")[size.end() :]).scale(None, path, record)
-
-
-def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
-    """The ECGRecord of a file, samples as they are stored, the warnings as notes, and by how many
-    samples each lead was sampled later than the recording; nothing where all were at once.
-    """
+def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
+    """The ECGRecord of a file, samples as they are stored, and the warnings as notes."""
     extra = "the extra formats: pip install 'ecgbench-leads[formats]'"
     missing = BadSetting(f"reading {path.suffix} needs {extra}")
     try:
@@ -121,7 +108,6 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
     except ImportError:
         raise missing from None
     noted: cleaned.Notes = []
-    skews: list[float] = []
     with warnings.catch_warnings(record=True) as caught, TemporaryDirectory() as folder:
         warnings.simplefilter("always")
         kind = "a recording"
@@ -131,11 +117,9 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
                 raise ValueError(f"it is none of {', '.join(FORMATS)}")
             kind, parsed = known["name"], path
             if kind == "DICOM Waveform":
-                parsed, skews = dicom.prepared(path, Path(folder), noted)
+                parsed = dicom.prepared(path, Path(folder), noted)
             elif kind == "GE MUSE XML":
                 parsed = muse.prepared(path, Path(folder), noted)
-            elif kind == "SCP-ECG":
-                parsed = scp.prepared(path, Path(folder))
             found = known["parser_class"]().parse(parsed)
         except ImportError:
             raise missing from None
@@ -149,7 +133,7 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
         raise BadRecord(f"{record}: {path.name} is damaged: its checksum is that of other bytes")
     texts = (str(each.message).replace(str(path), path.name) for each in caught)
     noted += [("warning", text) for text in texts if not PERSONAL.search(text)]
-    return found, noted, skews
+    return found, noted
 
 
 def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> None:
@@ -161,20 +145,20 @@ def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> 
             f"{record}: {path.name} is truncated, in several parts, or has a gap ({lost})"
         )
     if found.source_format == "ishne_holter":
-        _demand_ishne(found.raw_metadata, notes, path, record)
+        _demand_ishne(found.raw_metadata, path, record)
     if path.suffix.lower() == ".xml" and (
         rate := FRACTION.search(path.read_bytes().replace(b"\0", b""))
     ):
         raise BadRecord(f"{record}: its rate is no whole number ({rate[0].decode()}...)")
 
 
-def _demand_ishne(meta: dict[str, Any], notes: cleaned.Notes, path: Path, record: str) -> None:
+def _demand_ishne(meta: dict[str, Any], path: Path, record: str) -> None:
     """BadRecord where the last sample lacks a lead, or as many leads are not named as are stored.
     How many samples there are the file itself shows: many headers state a nominal number.
     """
     each, codes = len(meta["lead_spec"]), np.fromfile(path, "<i2", 12, offset=158)
     size = path.stat().st_size - 522 - meta["var_block_size"]
-    there, stated = size / 2 / each, meta["ecg_size"]
+    there = size / 2 / each
     if (codes[:each] == -9).any() or (codes[each:] > 0).any():
         raise BadRecord(
             f"{record}: {path.name} states {each} leads, and codes of {(codes > 0).sum()}; correct "
@@ -182,11 +166,8 @@ def _demand_ishne(meta: dict[str, Any], notes: cleaned.Notes, path: Path, record
         )
     if there % 1:
         raise BadRecord(
-            f"{record}: {path.name} is truncated: {there:g} samples of the {stated} that its "
-            f"header states"
+            f"{record}: {path.name} is truncated: {there:g} samples of each of its {each} leads"
         )
-    if stated not in (there, there * each):
-        notes.append(("warning", f"it states {stated} samples of a lead and holds {there:g}"))
 
 
 def _rate(found: Any, lead: Any) -> float:

@@ -11,36 +11,30 @@ from ecgbench.ecg.readers.dicom import SHORTEST
 
 
 def prepared(path: Path, folder: Path, notes: Notes) -> Path:
-    """A file that says the same in the way that `ecgdatakit` understands, written into `folder`
-    where it must be another one.
+    """A file in `folder` with the longest waveform of another one alone, of leads with samples,
+    in the way that `ecgdatakit` understands.
     """
     from ecgdatakit.parsing.helpers.xml import parse_xml_root
 
     root = parse_xml_root(path.read_bytes())
-    changed = False
-    for waveform in (waveforms := root.findall("Waveform")):
+    waveforms = root.findall("Waveform")
+    # of two equal ones the label decides
+    waveforms.sort(key=lambda each: (-_seconds(each), _kind(each) == "median"))
+    for other in waveforms[1:]:
+        root.remove(other)
+    for waveform in waveforms[:1]:
         leads = waveform.findall("LeadData")
         bad = [lead for lead in leads if not _samples(lead)]
         for lead in bad if len(bad) < len(leads) else []:
             waveform.remove(lead)
             name = (lead.findtext("LeadID") or "a lead without a name").strip()
             notes.append(("not measured", f"{name} has no samples that can be read"))
-            changed = True
-    rhythms = [each for each in waveforms if _seconds(each) >= SHORTEST]
-    rhythms.sort(key=lambda each: (-_seconds(each), _kind(each) == "median"))
-    ordered = rhythms + [each for each in waveforms if each not in rhythms]
-    kinds = ["Rhythm"] * len(rhythms) + ["Median"] * (len(ordered) - len(rhythms))
-    stated = [_kind(each) for each in ordered]
-    first = [each for each in waveforms if each in rhythms][:1]
-    if changed or stated != [kind.lower() for kind in kinds] or first != rhythms[:1]:
-        for waveform, kind in zip(ordered, kinds):
-            root.remove(waveform)
-            for element in waveform.findall("WaveformType"):
-                waveform.remove(element)
-            ET.SubElement(waveform, "WaveformType").text = kind
-            root.append(waveform)
-        path = folder / "prepared.xml"
-        path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+        for element in waveform.findall("WaveformType"):
+            waveform.remove(element)
+        kind = "Rhythm" if _seconds(waveform) >= SHORTEST else "Median"
+        ET.SubElement(waveform, "WaveformType").text = kind
+    path = folder / "prepared.xml"
+    path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
     return path
 
 

@@ -72,26 +72,16 @@ def _normal(generator: np.random.Generator) -> Beat:
     lift = generator.exponential(0.025)
     # the small r' in V1 of some healthy hearts
     crest = generator.choice([0.0, 0.0, 0.0, 0.35]) * generator.random()
+    at, q, s = 0.285 * generator.uniform(0.94, 1.06), size * first, size * late
     return {
         "right": Wave(0.035, 0.014, 0.017, _scaled(p, 0.035, 0.07, -0.045)),
         "left": Wave(0.068, 0.018, 0.016, _scaled(p, 0.065, 0.05, 0.03)),
-        "septal": Wave(
-            0.016 * width, 0.0055, 0.007 * width, _scaled(size * first, -0.13, -0.05, -0.22)
-        ),
+        "septal": Wave(0.016 * width, 0.0055, 0.007 * width, _scaled(q, -0.13, -0.05, -0.22)),
         "main": Wave(0.040 * width, 0.009 * width, 0.011 * width, _scaled(size, 1.15, 0.82, 0.20)),
-        "basal": Wave(
-            0.060 * width, 0.011 * width, 0.009 * width, _scaled(size * late, -0.10, -0.02, 0.60)
-        ),
+        "basal": Wave(0.060 * width, 0.011 * width, 0.009 * width, _scaled(s, -0.10, -0.02, 0.60)),
         "crest": Wave(0.080 * width, 0.007, 0.008, _scaled(crest, -0.62, 0.06, -0.52)),
         "st": Wave(0.15, 0.055, 0.06, (0.3 * lift, 0.2 * lift, -lift), 4.0, STRETCH),
-        "t": Wave(
-            0.285 * generator.uniform(0.94, 1.06),
-            0.052,
-            0.033,
-            _scaled(tall, 0.32, 0.22, -0.22),
-            2.0,
-            STRETCH,
-        ),
+        "t": Wave(at, 0.052, 0.033, _scaled(tall, 0.32, 0.22, -0.22), 2.0, STRETCH),
     }
 
 
@@ -99,10 +89,19 @@ def _scaled(size: float, x: float, y: float, z: float) -> tuple[float, float, fl
     return (size * x, size * y, size * z)
 
 
-def _moved(wave: Wave, x: float = 0.0, y: float = 0.0, z: float = 0.0, keep: float = 1.0) -> Wave:
-    """The wave with its vector shrunk to `keep` and then moved by (x, y, z) mV."""
-    vx, vy, vz = wave.vector
-    return replace(wave, vector=(keep * vx + x, keep * vy + y, keep * vz + z))
+def _move(
+    beat: Beat,
+    name: str,
+    much: float = 0.0,
+    by: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    keep: float = 1.0,
+    **other: float,
+) -> None:
+    """Shrink the vector of a wave to `keep`, move it by `much` times `by` mV, and change `other`
+    fields.
+    """
+    x, y, z = (keep * own + much * more for own, more in zip(beat[name].vector, by))
+    beat[name] = replace(beat[name], vector=(x, y, z), **other)
 
 
 def _turned(beat: Beat, generator: np.random.Generator) -> Beat:
@@ -125,30 +124,22 @@ def _left_bundle(beat: Beat, severity: float, generator: np.random.Generator) ->
     width, size, much = 0.88 + 0.24 * severity, generator.lognormal(0, 0.22), 0.65 + 0.35 * severity
     del beat["crest"]
     beat["septal"] = Wave(0.022 * width, 0.009, 0.010, _scaled(size, 0.18, 0.10, 0.02))
-    beat["main"] = Wave(
-        0.056 * width, 0.014 * width, 0.018 * width, _scaled(size, 0.80, 0.42, 0.70 * much)
-    )
-    beat["notch"] = Wave(
-        0.100 * width, 0.018 * width, 0.014 * width, _scaled(size * much, 0.92, 0.16, 0.72)
-    )
+    main, notch = _scaled(size, 0.80, 0.42, 0.70 * much), _scaled(size * much, 0.92, 0.16, 0.72)
+    beat["main"] = Wave(0.056 * width, 0.014 * width, 0.018 * width, main)
+    beat["notch"] = Wave(0.100 * width, 0.018 * width, 0.014 * width, notch)
     beat["basal"] = Wave(0.126 * width, 0.010, 0.010, _scaled(size * much, 0.15, 0.0, 0.30))
-    beat["st"] = _moved(
-        replace(beat["st"], at=0.19), x=-0.10 * severity, y=-0.04 * severity, z=-0.13 * severity
-    )
-    beat["t"] = _moved(
-        replace(beat["t"], at=0.33), x=-0.40 * much, y=-0.12 * much, z=-0.40 * much, keep=1 - much
-    )
+    _move(beat, "st", severity, (-0.10, -0.04, -0.13), at=0.19)
+    _move(beat, "t", much, (-0.40, -0.12, -0.40), keep=1 - much, at=0.33)
 
 
 def _right_bundle(beat: Beat, severity: float, generator: np.random.Generator) -> None:
     """RBBB: a normal beginning, then a slow wave to the right and front; T turns away from it."""
     late = generator.uniform(0.75, 1.2) * (0.5 + 0.5 * severity)
-    beat["basal"] = _moved(beat["basal"], keep=0.55)
-    beat["terminal"] = Wave(
-        0.088 + 0.016 * severity, 0.013, 0.014 + 0.008 * severity, _scaled(late, -0.62, 0.06, -0.52)
-    )
+    _move(beat, "basal", keep=0.55)
+    slow, vector = 0.014 + 0.008 * severity, _scaled(late, -0.62, 0.06, -0.52)
+    beat["terminal"] = Wave(0.088 + 0.016 * severity, 0.013, slow, vector)
     beat["st"] = replace(beat["st"], at=0.19)
-    beat["t"] = _moved(replace(beat["t"], at=beat["t"].at + 0.03), x=0.10 * late, z=0.34 * late)
+    _move(beat, "t", late, (0.10, 0.0, 0.34), at=beat["t"].at + 0.03)
 
 
 def _hypertrophy(beat: Beat, severity: float, generator: np.random.Generator) -> None:
@@ -156,13 +147,11 @@ def _hypertrophy(beat: Beat, severity: float, generator: np.random.Generator) ->
     more = 0.5 + 0.7 * severity
     for name in ("main", "notch"):
         if name in beat:
-            beat[name] = _moved(beat[name], x=0.75 * more, y=0.10 * more, z=0.35 * more)
-    beat["basal"] = _moved(beat["basal"], z=0.35 * more)
+            _move(beat, name, more, (0.75, 0.10, 0.35))
+    _move(beat, "basal", more, (0.0, 0.0, 0.35))
     strain = (0.25 + 0.75 * severity) * generator.uniform(0.7, 1.2)
-    beat["st"] = _moved(beat["st"], x=-0.11 * strain, y=-0.04 * strain, z=-0.07 * strain)
-    beat["t"] = _moved(
-        beat["t"], x=-0.62 * strain, y=-0.20 * strain, z=-0.05 * strain, keep=1 - 0.15 * strain
-    )
+    _move(beat, "st", strain, (-0.11, -0.04, -0.07))
+    _move(beat, "t", strain, (-0.62, -0.20, -0.05), keep=1 - 0.15 * strain)
 
 
 def _inferior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
@@ -170,15 +159,11 @@ def _inferior(beat: Beat, severity: float, generator: np.random.Generator) -> No
     inversion.
     """
     acute = generator.random() < 0.4
-    beat["septal"] = _moved(beat["septal"], keep=0.8)
+    _move(beat, "septal", keep=0.8)
     beat["scar"] = Wave(0.022, 0.0085, 0.009, _scaled(severity, 0.05, -0.85, -0.05))
-    beat["main"] = _moved(beat["main"], y=-0.30 * severity)
-    if acute:
-        beat["st"] = _moved(beat["st"], x=-0.06 * severity, y=0.24 * severity, z=0.04 * severity)
-        beat["t"] = _moved(beat["t"], x=-0.08 * severity, y=0.24 * severity, z=0.05 * severity)
-    else:
-        beat["st"] = _moved(beat["st"], y=0.05 * severity)
-        beat["t"] = _moved(beat["t"], x=0.08 * severity, y=-0.50 * severity, z=-0.03 * severity)
+    _move(beat, "main", severity, (0.0, -0.30, 0.0))
+    _move(beat, "st", severity, (-0.06, 0.24, 0.04) if acute else (0.0, 0.05, 0.0))
+    _move(beat, "t", severity, (-0.08, 0.24, 0.05) if acute else (0.08, -0.50, -0.03))
 
 
 def _anterior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
@@ -186,17 +171,11 @@ def _anterior(beat: Beat, severity: float, generator: np.random.Generator) -> No
     old T inversion.
     """
     acute = generator.random() < 0.4
-    beat["septal"] = _moved(
-        beat["septal"], x=-0.05 * severity, z=0.45 * severity, keep=1 - 0.8 * severity
-    )
+    _move(beat, "septal", severity, (-0.05, 0.0, 0.45), keep=1 - 0.8 * severity)
     beat["scar"] = Wave(0.030, 0.010, 0.010, _scaled(severity, -0.10, 0.0, 0.55))
-    beat["main"] = _moved(beat["main"], x=-0.12 * severity, z=0.30 * severity)
-    if acute:
-        beat["st"] = _moved(beat["st"], x=0.05 * severity, z=-0.22 * severity)
-        beat["t"] = _moved(beat["t"], x=0.04 * severity, z=-0.30 * severity)
-    else:
-        beat["st"] = _moved(beat["st"], z=-0.08 * severity)
-        beat["t"] = _moved(beat["t"], x=-0.12 * severity, z=0.50 * severity)
+    _move(beat, "main", severity, (-0.12, 0.0, 0.30))
+    _move(beat, "st", severity, (0.05, 0.0, -0.22) if acute else (0.0, 0.0, -0.08))
+    _move(beat, "t", severity, (0.04, 0.0, -0.30) if acute else (-0.12, 0.0, 0.50))
 
 
 CHANGES: dict[str, Callable[[Beat, float, np.random.Generator], None]] = {

@@ -204,41 +204,29 @@ def noise(breathing: Breathing, generator: np.random.Generator) -> np.ndarray:
     """(9, time) mV at the electrodes RA, LA, LL, C1-C6: baseline wander, mains (50 Hz) and muscle,
     each at its own level.
     """
-    t = np.arange(SAMPLES) / FS
-    each = (9, 1)
-    wander = (
-        _level(0.035, 0.6, (), generator)
-        * _level(1, 0.4, each, generator)
-        * breathing.at(t + generator.normal(0, 0.3, each))
-    )
+    t, each = np.arange(SAMPLES) / FS, (9, 1)
+
+    def tone(frequency: float) -> np.ndarray:
+        """A sine of `frequency` (Hz) and random phase."""
+        return np.asarray(np.sin(2 * np.pi * frequency * t + generator.uniform(0, 2 * np.pi)))
+
+    def level(median: float, spread: float, shape: tuple[int, ...] = each) -> np.ndarray:
+        """Log-normal levels around `median`, cut at two standard deviations: no recording is lost
+        in its noise.
+        """
+        steps = np.clip(generator.standard_normal(shape), -2, 2)
+        return np.asarray(median * np.exp(spread * steps))
+
+    wander = level(0.035, 0.6, ()) * level(1, 0.4)
+    wander = wander * breathing.at(t + generator.normal(0, 0.3, each))
     for frequency in generator.uniform(0.03, 0.5, 3):
-        wander += (
-            0.04 * np.clip(generator.standard_normal(each), -2, 2) * _tone(frequency, t, generator)
-        )
-    hum = (
-        _level(0.003, 0.8, (), generator)
-        * _level(1, 0.6, each, generator)
-        * _tone(50, t, generator)
-    )
+        wander += 0.04 * np.clip(generator.standard_normal(each), -2, 2) * tone(frequency)
+    hum = level(0.003, 0.8, ()) * level(1, 0.6) * tone(50)
     white = generator.standard_normal((9, SAMPLES + 2))
     colour = 0.7 * (white[:, 2:] - white[:, :-2])  # no power at 0 Hz, most at 125 Hz
-    burst = 1 + 0.6 * _tone(generator.uniform(0.05, 0.3), t, generator)
-    muscle = _level(0.011, 0.7, (), generator) * _level(1, 0.45, each, generator) * burst * colour
+    burst = 1 + 0.6 * tone(generator.uniform(0.05, 0.3))
+    muscle = level(0.011, 0.7, ()) * level(1, 0.45) * burst * colour
     return np.asarray(wander + hum + muscle)
-
-
-def _tone(frequency: float, t: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """A sine of `frequency` (Hz) and random phase at times t (s)."""
-    return np.asarray(np.sin(2 * np.pi * frequency * t + generator.uniform(0, 2 * np.pi)))
-
-
-def _level(
-    median: float, spread: float, shape: tuple[int, ...], generator: np.random.Generator
-) -> np.ndarray:
-    """Log-normal levels around `median`, cut at two standard deviations: no recording is lost in
-    its noise.
-    """
-    return np.asarray(median * np.exp(spread * np.clip(generator.standard_normal(shape), -2, 2)))
 
 
 def _twelve(signal: np.ndarray) -> np.ndarray:

@@ -88,41 +88,22 @@ def _section(number: int, body: bytes) -> bytes:
     return _crc(whole) + whole
 
 
-def _huffman(values: Sequence[int]) -> bytes:
-    """The default table of SCP-ECG, section 2."""
-    bits = ""
-    for value in map(int, values):
-        if abs(value) <= 8:
-            bits += "1" * abs(value) + "0" + ("" if not value else str(int(value < 0)))
-        elif -128 <= value < 128:
-            bits += "1" * 9 + "0" + f"{value & 0xFF:08b}"
-        else:
-            bits += "1" * 10 + f"{value & 0xFFFF:016b}"
-    bits += "0" * (-len(bits) % 16)
-    return int(bits, 2).to_bytes(len(bits) // 8, "big")
-
-
 def scp(
     file: Path,
     steps: np.ndarray,
     names: Sequence[str] = LEADS,
     microseconds: int = 2000,
     starts: Sequence[int] = (1, 1, 1, 1, 1),
-    packed: bool = False,
 ) -> Path:
-    """SCP-ECG of 16-bit steps, or `packed`: second differences in the default Huffman code."""
-    if packed:
-        second = np.concatenate([steps[:, :2], np.diff(steps, 2)], axis=1)
-        rows = [_huffman(row) for row in second]
-    else:
-        rows = [row.astype("<i2").tobytes() for row in steps]
+    """SCP-ECG of 16-bit steps."""
+    rows = [row.astype("<i2").tobytes() for row in steps]
     count = steps.shape[1]
     three = struct.pack("<BB", len(steps), 0x04 | len(steps) << 3)
     for name, start in zip(names, starts):
         three += struct.pack("<IIB", start, start + count - 1, SCP_CODES[name])
-    six = struct.pack("<HHBB", round(STEP * 1000), microseconds, 2 if packed else 0, 0)
+    six = struct.pack("<HHBB", round(STEP * 1000), microseconds, 0, 0)
     six += struct.pack(f"<{len(rows)}H", *map(len, rows)) + b"".join(rows)
-    bodies = {1: b"\xff\0\0", 3: three, 6: six} | ({2: struct.pack("<H", 19999)} if packed else {})
+    bodies = {1: b"\xff\0\0", 3: three, 6: six}
     sections = {number: _section(number, bodies[number]) for number in sorted(bodies)}
     at, pointers = 7 + 16 + 120, b""
     for number in range(12):
@@ -134,11 +115,6 @@ def scp(
     data = struct.pack("<I", 6 + len(data)) + data
     file.with_suffix(".scp").write_bytes(_crc(data) + data)
     return file.with_suffix(".scp")
-
-
-def scp_packed(file: Path, steps: np.ndarray) -> Path:
-    """SCP-ECG as most carts write it."""
-    return scp(file, steps, packed=True)
 
 
 def _xml(file: Path, text: str) -> Path:
@@ -272,7 +248,7 @@ def mfer(file: Path, steps: np.ndarray) -> Path:
 
 
 WRITERS: tuple[Callable[[Path, np.ndarray], Path], ...] = (
-    *(dicom, scp, scp_packed, muse, aecg, sierra, mortara, kardia, atc, ishne, mfer),
+    *(dicom, scp, muse, aecg, sierra, mortara, kardia, atc, ishne, mfer),
 )
 
 

@@ -135,21 +135,10 @@ def test_leads_that_do_not_belong_together(steps: np.ndarray, tmp_path: Path) ->
         read(files.dicom(tmp_path / "r", steps, only_median))
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_samples_of_scp_may_be_counted_from_0(
-    packed: bool, steps: np.ndarray, tmp_path: Path
-) -> None:
-    """Of all leads at once: one that begins at 1 beside one at 0 begins a sample later."""
-    path = files.scp(tmp_path / "r", steps, starts=(0,) * 5, packed=packed)
-    np.testing.assert_allclose(read(path).signal, millivolts(steps), atol=STEP / 4000)
-    damaged = bytearray(path.read_bytes())
-    damaged[-200] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(BadRecord, match=r"damaged|cannot be read"):
-        read(path)
-    for starts in ((0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
-        with pytest.raises(BadRecord, match="different starts"):
-            read(files.scp(tmp_path / "r", steps, starts=starts, packed=packed))
+def test_samples_of_scp_counted_from_0_are_refused(steps: np.ndarray, tmp_path: Path) -> None:
+    for starts in ((0,) * 5, (0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
+        with pytest.raises(BadRecord, match="invalid sample range"):
+            read(files.scp(tmp_path / "r", steps, starts=starts))
 
 
 def test_the_header_of_ishne_may_state_a_nominal_number_of_samples(
@@ -165,10 +154,9 @@ def test_the_header_of_ishne_may_state_a_nominal_number_of_samples(
         path.write_bytes(data)
         return read(path)
 
-    for stated, named in ((1000, False), (5000, False), (43_200_000, True), (0, True), (7, True)):
+    for stated in (1000, 5000, 43_200_000, 0, 7):
         found = changed(14, struct.pack("<i", stated))
         np.testing.assert_allclose(found.signal, millivolts(steps), atol=1e-3)
-        assert any(str(stated) in what for _, what in found.notes) == named
     for at, value in ((158 + 2 * 4, -9), (158 + 2 * 5, 12), (156, 4)):
         with pytest.raises(BadRecord, match=r"states . leads"):
             changed(at, struct.pack("<h", value))
@@ -211,7 +199,7 @@ def test_damaged_files_are_refused_in_one_line(
         assert str(tmp_path) not in text
 
 
-@pytest.mark.parametrize("write", [files.scp, files.scp_packed, files.muse, files.atc])
+@pytest.mark.parametrize("write", [files.scp, files.muse, files.atc])
 def test_a_changed_byte_of_a_format_with_checksums(
     write: Writer, steps: np.ndarray, tmp_path: Path
 ) -> None:

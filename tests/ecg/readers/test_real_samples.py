@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
-from ecgbench.ecg.readers import csv, hdf5, mat, wfdb
+from ecgbench.ecg.readers import arrays, csv, wfdb
 from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 
@@ -25,23 +25,6 @@ def _off(recording: Recording) -> float:
     """Largest distance of a limb lead from what I and II say of it, mV."""
     x = recording.clinical().signal
     return float(np.abs(LIMB_FROM_I_II @ x[:2] - x[:6]).max())
-
-
-def test_challenge_files_read_alike_with_and_without_their_header(samples: Path) -> None:
-    file_format = FileFormat(leads=LEADS, fs=500, per_mv=1000, variable="val")
-    headers = [
-        *(samples / "challenge-2021").rglob("*.hea"),
-        *(samples / "chapman-wfdb").rglob("*.hea"),
-    ]
-    headers = [header for header in headers if header.with_suffix(".mat").is_file()]
-    assert len(headers) >= 20
-    for header in headers:
-        one = wfdb.read(
-            header.with_suffix(""), header.stem, "p", expected_fs=500, expected_gain=1000
-        )
-        other = mat.read(header.with_suffix(".mat"), header.stem, "p", file_format)
-        assert one.leads == other.leads == LEADS
-        np.testing.assert_array_equal(one.signal, other.signal)
 
 
 def test_a_record_with_frank_leads_keeps_the_twelve_and_does_not_need_the_other_file(
@@ -61,15 +44,6 @@ def test_a_record_with_frank_leads_keeps_the_twelve_and_does_not_need_the_other_
     )
 
 
-def test_a_struct_of_cpsc2018(samples: Path) -> None:
-    file_format = FileFormat(leads=LEADS, fs=500, per_mv=1, variable="ECG.data")
-    for file in sorted((samples / "cpsc2018-original" / "TrainingSet1").glob("*.mat")):
-        recording = mat.read(file, file.stem, file.stem, file_format)
-        assert recording.seconds >= 6
-        assert 0.1 < np.abs(recording.signal).max() < 10
-        assert _off(recording) < 0.01
-
-
 def test_a_table_of_chapman(samples: Path) -> None:
     (file,) = (samples / "chapman" / "ECGDataDenoised").glob("*.csv")
     recording = csv.read(file, file.stem, "p", FileFormat(leads=LEADS, fs=500, per_mv=1000))
@@ -82,7 +56,7 @@ def test_tracings_of_code15(samples: Path) -> None:
     file = samples / "code15" / "exams_part0_sample.hdf5"
     file_format = FileFormat(leads=LEADS, fs=400, per_mv=1, variable="tracings", leads_first=False)
     exams = pd.read_csv(samples / "code15" / "exams.csv")
-    recording = hdf5.read(file, "0", "p", file_format, position=0)
+    recording = arrays.hdf5(file, "0", "p", file_format, position=0)
     assert recording.signal.shape == (12, 4096)
     assert 0.1 < np.abs(recording.signal).max() < 30
     assert len(exams) > 1
