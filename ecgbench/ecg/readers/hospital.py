@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned, dicom, muse
+from ecgbench.ecg.readers import cleaned, dicom, muse, scp
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
@@ -120,6 +120,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
                 parsed = dicom.prepared(path, Path(folder), noted)
             elif kind == "GE MUSE XML":
                 parsed = muse.prepared(path, Path(folder), noted)
+            elif kind == "SCP-ECG":
+                parsed = scp.prepared(path, Path(folder))
             found = known["parser_class"]().parse(parsed)
         except ImportError:
             raise missing from None

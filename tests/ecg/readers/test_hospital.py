@@ -135,9 +135,17 @@ def test_leads_that_do_not_belong_together(steps: np.ndarray, tmp_path: Path) ->
         read(files.dicom(tmp_path / "r", steps, only_median))
 
 
-def test_samples_of_scp_counted_from_0_are_refused(steps: np.ndarray, tmp_path: Path) -> None:
-    for starts in ((0,) * 5, (0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
-        with pytest.raises(BadRecord, match="invalid sample range"):
+def test_samples_of_scp_may_be_counted_from_0(steps: np.ndarray, tmp_path: Path) -> None:
+    """Of all leads at once: one that begins at 1 beside one at 0 begins a sample later."""
+    path = files.scp(tmp_path / "r", steps, starts=(0,) * 5)
+    np.testing.assert_allclose(read(path).signal, millivolts(steps), atol=STEP / 4000)
+    damaged = bytearray(path.read_bytes())
+    damaged[-200] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(BadRecord, match=r"damaged|cannot be read"):
+        read(path)
+    for starts in ((0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
+        with pytest.raises(BadRecord, match="different starts"):
             read(files.scp(tmp_path / "r", steps, starts=starts))
 
 
