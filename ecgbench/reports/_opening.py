@@ -27,7 +27,7 @@ from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.robustness import robustness
 from ecgbench.results.study import FULL, Run, by_auroc
-from ecgbench.results.verdicts import ABOVE, BELOW, LEAST_EACH, MACRO, TOO_FEW, verdicts
+from ecgbench.results.verdicts import ABOVE, BELOW, LEAST_EACH, MACRO, NOT_KNOWN, TOO_FEW, verdicts
 
 MOST = 5
 """Diagnoses that have a line; the others are counted."""
@@ -93,7 +93,7 @@ def _answer(study: Run, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     }
     labels = _of(rows, shown)
     labels = labels[labels["label"] != MACRO]
-    enough = labels[labels["chance"] != TOO_FEW]
+    enough = labels[~labels["chance"].isin([TOO_FEW, NOT_KNOWN])]
     data = _data(study, shown)
     own = data is not None and data.licence == "own recordings"
     if len(enough) and (own or (shown["named"] and len(learned) < 2)):
@@ -152,11 +152,14 @@ def _by_diagnosis(
         score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
         head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
         yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
-    unknown = int((every["patients"] == 0).sum())
-    more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown
+    known = study.classes(shown["task"], shown["model"])
+    foreign = 0 if known is None else int((~every["label"].isin(known)).sum())
+    unknown = int((every["chance"] == NOT_KNOWN).sum()) - foreign
+    more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown - foreign
     rest = [f"{more} further in verdicts.csv"] if more else []
     rest += [f"{few} with too few {shown['counted']} to say anything"] if few else []
     rest += [f"{unknown} not known of any of the {shown['counted']}"] if unknown else []
+    rest += [f"{foreign} that the classifier does not know"] if foreign else []
     if rest:
         yield "", f"Diagnoses: {'; '.join(rest)}."
 
