@@ -72,7 +72,10 @@ def verdicts(study: Run) -> pd.DataFrame:
         for one in _labels(row, labels.get(_names(row), [])):
             names = (row["model"], row["policy"], row["leads"], one["label"])
             one |= found.get((row["task"], *names), {}) | flags.get((row["task"], *names), {})
-            rows.append(one | {"chance": chance(one), "counted": _counted(own, row["task"])})
+            word = chance(one)
+            if word == TOO_FEW and one.get("verdict"):
+                one |= {"verdict": CANNOT, "why": one["why"] or "too few patients"}
+            rows.append(one | {"chance": word, "counted": _counted(own, row["task"])})
     table = pd.DataFrame(_corrected(rows), columns=list(COLUMNS))
     return table.astype(dict.fromkeys(COUNTS, "Int64"))
 
