@@ -120,6 +120,13 @@ def test_a_report_is_made_again_where_something_has_changed(
     assert "up to date" in _told(*words)
 
 
+def test_a_link_in_a_run_to_itself_is_followed_once(run: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copytree(run, tmp_path / "mine"))
+    (mine / "loop").symlink_to(".")
+    assert "index.html" in _told(mine, "--only", "provenance")
+    assert "up to date" in _told(mine, "--only", "provenance")
+
+
 def test_other_options_other_code_or_a_plug_in_make_it_again(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
