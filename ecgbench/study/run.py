@@ -27,7 +27,7 @@ from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
 from ecgbench.study.outcome import Outcome, printed
 from ecgbench.study.progress import Display, JobDisplay, TimeLeft, counting
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, noted
 
 
 def run(
@@ -87,6 +87,8 @@ def run(
     carry_out([job for job, _ in left], execution, store, progress, outcome, settled)
     for job, on in left:
         receipts.keep(job, on, store)
+    new = [folder for cell in missing if (folder := store.folder(cell))]
+    outcome.meanwhile += sum(noted(folder).get("command") != command for folder in new)
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 

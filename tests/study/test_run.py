@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,10 @@ from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.results.study import Run, read
-from ecgbench.study.store import cells_of, noted
+from ecgbench.study import run as study_run
+from ecgbench.study import work
+from ecgbench.study.jobs import Job
+from ecgbench.study.store import Store, cells_of, noted
 from ecgbench.study.stored import read_pooled
 from tests.study.test_zoo import plug_in
 
@@ -263,6 +267,38 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     assert "policy 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
         study.cells["reason"]
     )
+
+
+def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, carry_out, events = tmp_path / "run", study_run.carry_out, list[tuple[str, ...]]()
+
+    def second(jobs: list[Job], *more: object) -> None:
+        """Another command claims the job, and computes it."""
+        monkeypatch.undo()
+        monkeypatch.setattr(work, "WAIT", 0.0)
+        with ExitStack() as other:
+            other.enter_context(Store(run).claim(jobs[0].name))
+
+            def send(event: tuple[str, ...]) -> None:
+                events.append(event)
+                other.pop_all().close() if len(events) > 2 else None
+
+            with work._alone(jobs[0], send):
+                pass
+        assert typed(run) == 0
+        carry_out(jobs, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(study_run, "carry_out", second)
+    assert typed(run) == 0
+    waits = "waiting for another command, which computes tiny on demo in this folder"
+    assert events == [("note", waits), ("wait",), ("wait",)]
+    ours = "0 cells computed, 0 were there already, 1 computed by another command meanwhile, 0 skip"
+    assert ours in capsys.readouterr().out
 
 
 def test_what_a_model_cannot_do_is_skipped_and_said(
