@@ -22,6 +22,7 @@ from ecgbench.evaluate.device import choose, demand
 from ecgbench.results.study import Run, read
 from ecgbench.study import run as study_run
 from ecgbench.study import work
+from ecgbench.study.engines import Died
 from ecgbench.study.jobs import Job
 from ecgbench.study.store import Store, cells_of, noted
 from ecgbench.study.stored import read_pooled
@@ -299,6 +300,20 @@ def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
     assert events == [("note", waits), ("wait",), ("wait",)]
     ours = "0 cells computed, 0 were there already, 1 computed by another command meanwhile, 0 skip"
     assert ours in capsys.readouterr().out
+
+
+def test_a_death_names_the_log_of_its_job_whatever_was_printed(
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = "its process was killed by SIGKILL"
+    monkeypatch.setattr(study_run, "_run", lambda how, jobs, show: [(jobs.popleft(), Died(reason))])
+    assert typed(tmp_path / "run") == 1
+    log = tmp_path / "run" / "logs" / "tiny.log"
+    assert log.read_text().strip() == reason
+    assert f"tiny · 12 · zero: {reason} (log: {log})" in capsys.readouterr().err
 
 
 def test_what_a_model_cannot_do_is_skipped_and_said(
