@@ -10,6 +10,7 @@ import re
 import shutil
 import warnings
 import zipfile
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from ecgbench.core.source_hash import unnoted
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights.endings import INDEX, ending, places
+from ecgbench.weights.state import flat_of
 
 
 def is_safe(path: Path) -> bool:
@@ -67,6 +69,12 @@ def read(path: Path) -> Mapping[str, Any]:
             f"{path} holds one {kind or type(content).__name__}, not a dict of tensors; pass a "
             f"file that holds a state dict"
         )
+    try:
+        deque(flat_of(content), maxlen=0)
+    except RecursionError:
+        raise BadWeights(
+            f"{path} holds a dict or list that holds itself; pass a file that holds a state dict"
+        ) from None
     return content
 
 
