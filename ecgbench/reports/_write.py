@@ -18,6 +18,7 @@ from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _kinds, _predictions
 from ecgbench.reports._figure import pictures
+from ecgbench.reports._made import NOTE
 from ecgbench.reports._page import html
 from ecgbench.reports._section import (
     Column,
@@ -66,12 +67,26 @@ def write(
         files[_predictions.NAME] = _predictions.content(source)
         listed[_predictions.NAME] = _predictions.SUMMARY
     files["index.html"] = html(heading, sections, drawings, listed)
+    if not _is_report(folder):
+        if taken := [name for name in files if (folder / name).exists()]:
+            raise BadSetting(
+                f"{folder / taken[0]} would be replaced, and no report wrote it; move it away, or "
+                f"choose another folder with --to"
+            )
+        # the folder is a report's from now on, also where what follows is cut off
+        put(folder / "index.html", files["index.html"])
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
     before = _linked(folder / "index.html") if only is None else set()
     written = [put(folder / name, content) for name, content in files.items()]
     for name in before - files.keys():
         (folder / name).unlink(missing_ok=True)
     return written
+
+
+def _is_report(folder: Path) -> bool:
+    page = folder / "index.html"
+    ours = page.is_file() and FILES in page.read_text(encoding="utf-8", errors="replace")
+    return ours or (folder / NOTE).is_file()
 
 
 def _linked(page: Path) -> set[str]:
