@@ -16,6 +16,7 @@ import pytest
 from safetensors.torch import save_file
 
 from ecgbench import models
+from ecgbench.cards.plan import Request, plan_of
 from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import choose, demand
@@ -24,6 +25,7 @@ from ecgbench.study import run as study_run
 from ecgbench.study import work
 from ecgbench.study.engines import Died
 from ecgbench.study.jobs import Job
+from ecgbench.study.options import RunOptions
 from ecgbench.study.store import Store, cells_of, noted
 from ecgbench.study.stored import read_pooled
 from tests.study.test_zoo import plug_in
@@ -300,6 +302,26 @@ def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
     assert events == [("note", waits), ("wait",), ("wait",)]
     ours = "0 cells computed, 0 were there already, 1 computed by another command meanwhile, 0 skip"
     assert ours in capsys.readouterr().out
+
+
+def test_one_file_of_weights_is_the_same_by_whatever_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, words = tmp_path / "run", {"models": "limb6_rhythm", "tasks": "demo"}
+    for name in ("w.safetensors", "copy.safetensors"):
+        Path(name).write_bytes(b"these")
+    Path("other.safetensors").write_bytes(b"others")
+
+    def asked(file: str) -> Request:
+        return RunOptions.of(weights=file, out=str(run), **words).study
+
+    first = asked("w.safetensors")
+    assert Store(run).add_request(first).fits[0].weights == "w.safetensors"
+    for path in (str(tmp_path / "w.safetensors"), "copy.safetensors"):
+        assert plan_of(asked(path)).cells == plan_of(first).cells
+    with pytest.raises(BadSetting, match="this command has --weights"):
+        Store(run).add_request(asked("other.safetensors"))
 
 
 def test_a_death_names_the_log_of_its_job_whatever_was_printed(
