@@ -52,11 +52,10 @@ def _files(place: Path) -> list[tuple[str, int, int]]:
     found = [place] if place.is_file() else []
     met = {os.path.realpath(place)}
     for at, folders, names in os.walk(place, followlinks=True):
-        inner = [name for name in sorted(folders) if name not in _NOT_READ]
+        inner = [name for name in folders if name not in _NOT_READ]
         inner = [n for n in inner if not any(Path(at, n, own).exists() for own in REPORT)]
-        real = {name: os.path.realpath(Path(at, name)) for name in inner}
-        folders[:] = [name for name in inner if real[name] not in met]
-        met.update(real.values())
+        folders[:] = [n for n in inner if os.path.realpath(Path(at, n)) not in met]
+        met |= {os.path.realpath(Path(at, name)) for name in folders}
         found += [Path(at, name) for name in names]
     made = []
     for file in sorted(found):

@@ -90,11 +90,9 @@ def _answer(study: Run, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     chosen = there if len(there) else macro[macro["leads"] == macro["leads"].iloc[0]]
     shown = records(chosen.loc[[chosen["auroc"].idxmax()]])[0]
     # what is compared with none is not spoken of beside what is
-    best = best_of(study)
-    best = best[(best["task"] == shown["task"]) & (best["leads"] == shown["leads"])]
-    if len(best):
-        names = best[["task", "leads", "best_model", "best_policy"]].iloc[0].tolist()
-        own = chosen[["task", "leads", "model", "policy"]] == names
+    best = best_of(study).set_index(["task", "leads"])[["best_model", "best_policy"]]
+    if (here := (shown["task"], shown["leads"])) in best.index:
+        own = chosen[["model", "policy"]] == best.loc[here].tolist()
         shown = records(chosen[own.all(axis=1)])[0]
     learned = {
         names for names in zip(macro["model"], macro["policy"]) if heads[names].parameters != 0
@@ -160,14 +158,12 @@ def _by_diagnosis(
         score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
         head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
         yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
-    known = study.classes(shown["task"], shown["model"])
-    foreign = 0 if known is None else int((~every["label"].isin(known)).sum())
-    unknown = int((every["chance"] == NOT_KNOWN).sum()) - foreign
-    more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown - foreign
+    unknown = int((every["chance"] == NOT_KNOWN).sum())
+    more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown
     rest = [f"{more} further in verdicts.csv"] if more else []
     rest += [f"{few} with too few {shown['counted']} to say anything"] if few else []
-    rest += [f"{unknown} not known of any of the {shown['counted']}"] if unknown else []
-    rest += [f"{foreign} that the classifier does not know"] if foreign else []
+    to = " or to the classifier" * (study.classes(shown["task"], shown["model"]) is not None)
+    rest += [f"{unknown} not known of any of the {shown['counted']}{to}"] if unknown else []
     if rest:
         yield "", f"Diagnoses: {'; '.join(rest)}."
 
@@ -338,15 +334,8 @@ def _before(study: Run, row: Row) -> Iterator[str]:
         yield "Random weights: no number here says anything about a published model."
     if model and model.weights_source.get("own"):
         yield f"{model.title} has ecgbench's own weights, not its authors'."
-    if (
-        data
-        and model
-        and contamination.met(model.corpora, data.name, data.title)[0]
-        in (
-            "equal",
-            "contains",
-        )
-    ):
+    met = contamination.met(model.corpora, data.name, data.title) if data and model else [""]
+    if model and met[0] in ("equal", "contains"):
         yield f"{model.title} met these recordings in its pre-training: numbers may be too high."
     if model and study.provenance.protocol == "shipped":
         yield f"{model.title}: the classifier in its file of weights is scored, without a fit."

@@ -44,10 +44,10 @@ def _labels(study: Run, task: TaskTitle) -> str:
     rows = main[(main["task"] == task.task) & (main["metric"] == study.metric)]
     scored = rows[rows["value"].notna()]
     numbers = (scored["n_labels"] - scored["n_undefined"]).astype(int)
-    ends = numbers.groupby([scored["model"], scored["policy"]], sort=False).agg(["min", "max"])
+    heads = [heads_of(study)[names].label for names in zip(scored["model"], scored["policy"])]
     spans = {
-        heads_of(study)[names].label: f"{few}" if few == most else f"{few} to {most}"
-        for names, (few, most) in zip(ends.index, ends.to_numpy())
+        str(head): " to ".join(map(str, sorted({own.min(), own.max()})))
+        for head, own in numbers.groupby(heads, sort=False)
     }
     whose = grouped(spans, spans.__getitem__)
     said = [f"{n} ({enumerated(own)})" if len(whose) > 1 else n for n, own in whose.items()]

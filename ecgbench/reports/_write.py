@@ -66,37 +66,31 @@ def write(
     if streamed and _predictions.rows(source) <= _predictions.MOST:
         files[_predictions.NAME] = _predictions.content(source)
         listed[_predictions.NAME] = _predictions.SUMMARY
-    files["index.html"] = html(heading, sections, drawings, listed)
-    if not _is_report(folder):
-        if taken := [name for name in files if (folder / name).exists()]:
-            raise BadSetting(
-                f"{folder / taken[0]} would be replaced, and no report wrote it; move it away, or "
-                f"choose another folder with --to"
-            )
-        # the folder is a report's from now on, also where what follows is cut off
-        put(folder / "index.html", files["index.html"])
+    # first: where it is cut off, the next one knows that the other files are of a report
+    files = {"index.html": html(heading, sections, drawings, listed), **files}
+    known = _linked(folder / "index.html")
+    taken = [name for name in files if (folder / name).exists()]
+    if taken and known is None and not (folder / NOTE).exists():
+        raise BadSetting(
+            f"{folder / taken[0]} would be replaced, and no report wrote it; choose another folder"
+        )
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
-    before = _linked(folder / "index.html") if only is None else set()
+    before = known if known and only is None else set()
     written = [put(folder / name, content) for name, content in files.items()]
     for name in before - files.keys():
         (folder / name).unlink(missing_ok=True)
     return written
 
 
-def _is_report(folder: Path) -> bool:
-    page = folder / "index.html"
-    ours = page.is_file() and FILES in page.read_text(encoding="utf-8", errors="replace")
-    return ours or (folder / NOTE).is_file()
-
-
-def _linked(page: Path) -> set[str]:
+def _linked(page: Path) -> set[str] | None:
     """The files beside a page that it says are of its report: those of an earlier report would
-    stay beside the new ones. What else people put there is not among them.
+    stay beside the new ones. What else people put there is not among them. None where it is the
+    page of no report.
     """
     if not page.is_file():
-        return set()
-    _, _, listed = page.read_text(encoding="utf-8", errors="replace").partition(FILES)
-    return set(_LINK.findall(listed))
+        return None
+    _, ours, listed = page.read_text(encoding="utf-8", errors="replace").partition(FILES)
+    return set(_LINK.findall(listed)) if ours else None
 
 
 def _sections(

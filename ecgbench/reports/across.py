@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
@@ -84,11 +83,13 @@ def _counts(study: Run, s: Means) -> dict[Head, Values]:
     one: among all trained columns that have a score in a task, as in the main table.
     """
     trained = [*s.heads, *(head for head in s.lost if not head.untrained)]
-    rows = ranked(study)[study.metric]
-    rows = rows[(rows["leads"] == s.leads) & ~rows["alone"]]
+    rows = ranked(study)[study.metric].query("leads == @s.leads and not alone")
     values = rows.set_index(["task", "model", "policy"])["value"].to_dict()
     scores = s.sign * pd.DataFrame(
-        {head: [values.get((task, *head.names), np.nan) for task in s.tasks] for head in trained},
+        {
+            head: [values.get((task, *head.names), float("nan")) for task in s.tasks]
+            for head in trained
+        },
         index=list(s.tasks),
     )
     places = scores[scores.count(axis=1) > 1].rank(axis=1, method="dense", ascending=False)

@@ -279,11 +279,6 @@ class Reader:
                 yield Note("", f"{lent.MARK}: measured by {who}")
         for mark in dict.fromkeys(mark for r in results for mark in r.marks):
             yield Note("fit", mark)
-        for r, scored in zip(results[:1], row.cells):
-            if "classes" in r.fitted:
-                labels = scored.columns["label"][1:].tolist()
-                of = f"{sum(x in r.fitted['classes'] for x in labels)} of {len(labels)} labels"
-                yield Note("fit", f"its authors' classifier, which knows {of}")
         used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))
         for data in (d for d in self.datasets.values() if row.task in d["tasks"]):
             if data["limit"] is not None and data["records"] < data["records_prepared"]:

@@ -88,8 +88,7 @@ def check(request: Request) -> Request:
             typed = f"{flag}={value}" if flag.startswith("--set") else f"{flag} {value}"
             raise BadSetting(f"{typed}: at least {least}")
     if request.scoring.draws > MOST_DRAWS:
-        typed = f"--set scoring.draws={request.scoring.draws}"
-        raise BadSetting(f"{typed}: at most {MOST_DRAWS:,}; each takes memory for every patient")
+        raise BadSetting(f"--set scoring.draws={request.scoring.draws}: at most {MOST_DRAWS:,}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
             f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "

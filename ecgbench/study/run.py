@@ -8,26 +8,24 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from ecgbench import datasets, models, policies
 from ecgbench.cards.cell import Cell
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
-from ecgbench.core.files import append, sweep
+from ecgbench.core.files import sweep
 from ecgbench.core.text import counted
 from ecgbench.data.counts import in_words, per_fold, sizes_of
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.errors import WriteError
 from ecgbench.policies.hide import NATIVE
 from ecgbench.study import engines, people, receipts
 from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
-from ecgbench.study.outcome import Outcome, printed
+from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display, JobDisplay, TimeLeft, counting
 from ecgbench.study.store import Store, noted
 
@@ -123,9 +121,7 @@ def carry_out(
         """Jobs of what is left, after what was in progress has failed, or alone where one of
         several is at fault.
         """
-        with suppress(OSError, WriteError):  # a log is named whatever the model printed
-            append(job.log, [death.reason])
-        log = death.log or printed(job)
+        log = death.log or job.log  # named also where nothing was printed
         missing = [c for c in job.cells if store.state(c)[0] == "missing"]
         names, together = doing.get(job.number, ({c.identity for c in missing}, False))
         lost = [c for c in missing if c.identity in names]
@@ -135,7 +131,7 @@ def carry_out(
             progress.note(f"{job.model}: {death.reason}; going on cell by cell (log: {log})")
             return [job.of([c]) for c in lost] + others
         for cell in lost:
-            store.give_reason(cell, "failed", death.reason, log=log)
+            store.give_reason(cell, "failed", death.reason, log=str(log))
         return others
 
     for job, death in _run(execution, waiting, show):

@@ -106,13 +106,14 @@ class Store:
         """A checked request in which a file of weights has the path by which an earlier command
         named the same content: identities of cells hold it. Damaged, BadSetting.
         """
+
+        def content(word: str) -> str:
+            return sha256_once(Path(word).expanduser())
+
         plan, typed = self.plan(), request.weights_of()
-        there = {fit.model: fit.weights for fit in plan.fits} if plan else {}
-        same: dict[str, str] = {}
-        for model, word in typed.items():
-            if (known := there.get(model, word)) != word:
-                ours, theirs = (sha256_once(Path(w).expanduser()) for w in (word, known))
-                same |= {model: known} if ours and ours == theirs else {}
+        there = typed | ({fit.model: fit.weights for fit in plan.fits} if plan else {})
+        other = {model: word for model, word in typed.items() if there[model] != word}
+        same = {m: there[m] for m, w in other.items() if content(w) == content(there[m]) != ""}
         words = ",".join("=".join(pair) for pair in {**typed, **same}.items())
         return replace(request, weights=words) if same else request
 

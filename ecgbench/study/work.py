@@ -91,8 +91,7 @@ def _alone(job: Job, send: Callable[[Event], None]) -> Iterator[None]:
                 yield
                 return
         if not again:
-            what = f"{job.model} on {job.dataset}"
-            send(("note", f"waiting for another command, which computes {what} in this folder"))
+            send(("note", f"{job.model} on {job.dataset}: another command has it; waiting"))
         send(("wait",))
         time.sleep(WAIT)
 

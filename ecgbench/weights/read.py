@@ -45,8 +45,11 @@ def read(path: Path) -> Mapping[str, Any]:
             content: Any = _of_index(path)
         else:
             content = load_file(path) if is_safe(path) else _checkpoint(path)
+        deque(flat_of([content]), maxlen=0)
     except (BadWeights, BadSetting):
         raise
+    except RecursionError:
+        raise BadWeights(f"{path} holds a dict that holds itself; save a state dict") from None
     except pickle.UnpicklingError:
         # torch's own message is long and proposes to read the file without the restriction
         raise BadWeights(
@@ -69,12 +72,6 @@ def read(path: Path) -> Mapping[str, Any]:
             f"{path} holds one {kind or type(content).__name__}, not a dict of tensors; pass a "
             f"file that holds a state dict"
         )
-    try:
-        deque(flat_of(content), maxlen=0)
-    except RecursionError:
-        raise BadWeights(
-            f"{path} holds a dict or list that holds itself; pass a file that holds a state dict"
-        ) from None
     return content
 
 

@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
-from ecgbench.reports import _opening, across, records
+from ecgbench.reports import across, records
 from ecgbench.reports import verdicts as verdicts_report
-from ecgbench.reports._scores import ranked
 from ecgbench.results.study import Run
 from ecgbench.results.verdicts import verdicts
 from tests.invented import Data, Made, make
@@ -118,8 +117,8 @@ def test_what_is_compared_with_none_is_not_best_first_or_second(built: Build) ->
     assert numbers(rest)[0] == round(100 * value["good"], 1)
     second = max(v for model, v in value.items() if model not in ("odd", "good"))
     assert numbers(rest)[3] == round(100 * (value["good"] - second), 1)
-    rows = ranked(study)["auroc"].query("task == 'heart' and leads == 'I'").set_index("model")
-    assert (rows["rank"]["odd"], rows["rank"]["good"]) == (0, 1)
+    (table, *_) = [p for p in reports.sections("main_table", study)[0].parts if p.kind == "table"]
+    assert [table.rows[0][str(n)].rank for n in range(2)] == [None, 1]  # odd, good
     means = across.rows(study).query("model == 'good' and leads == 'I'").iloc[0]
     assert means["first"] == 1  # of lung, odd is
 
@@ -140,7 +139,7 @@ def test_what_a_device_costs_stands_beside_a_difference_that_has_an_interval(
     shown = {"task": "heart", "model": "good", "policy": "zero", "leads": "I", "label": "macro"}
     cost = {"reason": "", "difference": -0.1, "difference_low": -0.2, "difference_high": -0.05}
     rows = pd.DataFrame([shown | cost | {"perturbation": "em@6"}])
-    monkeypatch.setattr(_opening, "robustness", lambda study: rows)
+    monkeypatch.setattr("ecgbench.reports._opening.robustness", lambda study: rows)
     ends = verdicts(study).query("leads == 'I' and label == 'macro'").iloc[0]
     less = [100 * ends[f"against_twelve{end}"] for end in ("", "_low", "_high")]
     said = "these leads less twelve: {:+.1f} [{:+.1f}, {:+.1f}]".format(*less).replace("-", "−")

@@ -298,7 +298,7 @@ def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
 
     monkeypatch.setattr(study_run, "carry_out", second)
     assert typed(run) == 0
-    waits = "waiting for another command, which computes tiny on demo in this folder"
+    waits = "tiny on demo: another command has it; waiting"
     assert events == [("note", waits), ("wait",), ("wait",)]
     ours = "0 cells computed, 0 were there already, 1 computed by another command meanwhile, 0 skip"
     assert ours in capsys.readouterr().out
@@ -334,7 +334,6 @@ def test_a_death_names_the_log_of_its_job_whatever_was_printed(
     monkeypatch.setattr(study_run, "_run", lambda how, jobs, show: [(jobs.popleft(), Died(reason))])
     assert typed(tmp_path / "run") == 1
     log = tmp_path / "run" / "logs" / "tiny.log"
-    assert log.read_text().strip() == reason
     assert f"tiny · 12 · zero: {reason} (log: {log})" in capsys.readouterr().err
 
 

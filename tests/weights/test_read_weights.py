@@ -357,7 +357,7 @@ def test_a_dict_that_holds_itself_is_refused_in_one_line(tmp_path: Path) -> None
     assert "weight" in reading.read(tmp_path / "fine.pt")
     content["again"] = [content]
     torch.save(content, tmp_path / "w.pt")
-    with pytest.raises(BadWeights, match=r"holds itself; pass a file that holds a state dict$"):
+    with pytest.raises(BadWeights, match=r"holds itself; save a state dict$"):
         reading.read(tmp_path / "w.pt")
 
 

@@ -93,6 +93,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     return Trained(
         head=(head.weight, head.bias, at) if head.of.softmax else (weight, bias),
         note={"fitted_to": "nothing", "records": 0, "classes": names},
+        warnings=["its authors' classifier; labels that it does not know have no score"],
         summary=f"{len(known)} of {len(at)} labels known, nothing to fit",
     )
 
