@@ -109,6 +109,8 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     count = {"seeds": seeds, "folds": folds, "limit": limit, **others}
     where = {"data": data, "prepared": prepared, "out": out, "device": device, "engine": engine}
     options = {"plan": plan, **study, **how, **count, **where}
+    if not isinstance(settings or {}, Mapping):
+        raise BadSetting(f"settings={settings!r}: keys of --set, as in {{'training.lr': 1e-3}}")
     for name, room in ROOMS.items():  # files of one's own may have been edited since
         if name == "metrics":  # a study that was read needs them
             room.ROOM.reload()

@@ -122,6 +122,8 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path, copies: Path) -> Non
         ({"leads": [1, "V9"]}, "unknown lead 'V9'"),
         ({"settings": {"training.epoch": 3}}, "unknown setting 'training.epoch'; did you mean"),
         ({"settings": {"training.lr": "fast"}}, "a number"),
+        ({"settings": 3}, "settings=3: keys of --set, as in {'training.lr': 1e-3}"),
+        ({"settings": {"scoring.draws": 10**11}}, "scoring.draws=100000000000: at most 100,000"),
         ({"limit": 2}, "--limit 2: at least 3"),
         ({"policies": "zero"}, "unknown option 'policies'; did you mean policy"),
         ({"tasks": "ptbxl_super"}, "no data folder is set"),

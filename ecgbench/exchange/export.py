@@ -36,7 +36,7 @@ _OF_CELL = (
     *("blind", "code", "device", "environments", "excluded", "features_code", "finished"),
     *("lacking_leads", "n_patients", "n_records", "seconds", "weights_sha256", "windows"),
 )
-_OF_FIT = ("code", "features_code", "marks", "protocol", "records", "seconds")
+_OF_FIT = ("classes", "code", "features_code", "marks", "protocol", "records", "seconds")
 
 
 class Folder:

@@ -26,8 +26,7 @@ Tests = Mapping[tuple[str, ...], Mapping[str, Any]]
 def compete(study: Run) -> tuple[list[Order], Tests]:
     """Of trained columns on real recordings, where two or more have a score of one kind."""
     rows = ranked(study)[study.metric]
-    alone = rows["note"].map(lambda notes: any(note.kind == "alone" for note in notes)).astype(bool)
-    rows = rows[rows["value"].notna() & ~(rows["untrained"] | rows["synthetic"] | alone)]
+    rows = rows[rows["value"].notna() & ~(rows["untrained"] | rows["synthetic"] | rows["alone"])]
     names = ("task", "leads", "best_model", "best_policy", "model", "policy")
     compared = records(study.of(study.metric).comparisons)
     tests: Tests = {tuple(row[n] for n in names): row for row in compared}

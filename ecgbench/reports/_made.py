@@ -46,11 +46,16 @@ def up_to_date(folder: Path, made_from: str) -> bool:
 
 
 def _files(place: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of a file, or of all below a folder, but of reports."""
+    """Name, size and time of a file, or of all below a folder, but of reports; linked folders are
+    followed, each once.
+    """
     found = [place] if place.is_file() else []
+    met = {os.path.realpath(place)}
     for at, folders, names in os.walk(place, followlinks=True):
         inner = [name for name in folders if name not in _NOT_READ]
-        folders[:] = [n for n in inner if not any(Path(at, n, own).exists() for own in REPORT)]
+        inner = [n for n in inner if not any(Path(at, n, own).exists() for own in REPORT)]
+        folders[:] = [n for n in inner if os.path.realpath(Path(at, n)) not in met]
+        met |= {os.path.realpath(Path(at, name)) for name in folders}
         found += [Path(at, name) for name in names]
     made = []
     for file in sorted(found):

@@ -18,8 +18,9 @@ from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.reports._best import CHANCE, CLEAR, EQUAL, UNTESTED, best_of
 from ecgbench.reports._facts import OWN_WEIGHTS, PENDING, gaps, heads_of, setting_words, tasks
+from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import Figure, Opening, records
-from ecgbench.reports._text import points, signed_bracket, sure
+from ecgbench.reports._text import points, signed, signed_bracket, sure
 from ecgbench.reports.labels import full_names
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.reports.robustness import title_of
@@ -27,7 +28,7 @@ from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.robustness import robustness
 from ecgbench.results.study import FULL, Run, by_auroc
-from ecgbench.results.verdicts import ABOVE, BELOW, LEAST_EACH, MACRO, TOO_FEW, verdicts
+from ecgbench.results.verdicts import ABOVE, BELOW, LEAST_EACH, MACRO, NOT_KNOWN, TOO_FEW, verdicts
 
 MOST = 5
 """Diagnoses that have a line; the others are counted."""
@@ -88,12 +89,17 @@ def _answer(study: Run, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     there = macro[macro["leads"] == leads]
     chosen = there if len(there) else macro[macro["leads"] == macro["leads"].iloc[0]]
     shown = records(chosen.loc[[chosen["auroc"].idxmax()]])[0]
+    # what is compared with none is not spoken of beside what is
+    best = best_of(study).set_index(["task", "leads"])[["best_model", "best_policy"]]
+    if (here := (shown["task"], shown["leads"])) in best.index:
+        own = chosen[["model", "policy"]] == best.loc[here].tolist()
+        shown = records(chosen[own.all(axis=1)])[0]
     learned = {
         names for names in zip(macro["model"], macro["policy"]) if heads[names].parameters != 0
     }
     labels = _of(rows, shown)
     labels = labels[labels["label"] != MACRO]
-    enough = labels[labels["chance"] != TOO_FEW]
+    enough = labels[~labels["chance"].isin([TOO_FEW, NOT_KNOWN])]
     data = _data(study, shown)
     own = data is not None and data.licence == "own recordings"
     if len(enough) and (own or (shown["named"] and len(learned) < 2)):
@@ -152,11 +158,12 @@ def _by_diagnosis(
         score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
         head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
         yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
-    unknown = int((every["patients"] == 0).sum())
+    unknown = int((every["chance"] == NOT_KNOWN).sum())
     more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown
     rest = [f"{more} further in verdicts.csv"] if more else []
     rest += [f"{few} with too few {shown['counted']} to say anything"] if few else []
-    rest += [f"{unknown} not known of any of the {shown['counted']}"] if unknown else []
+    to = " or to the classifier" * (study.classes(shown["task"], shown["model"]) is not None)
+    rest += [f"{unknown} not known of any of the {shown['counted']}{to}"] if unknown else []
     if rest:
         yield "", f"Diagnoses: {'; '.join(rest)}."
 
@@ -215,12 +222,18 @@ def _best(study: Run, shown: Row) -> Line:
         return f"With {where}{on}, {who} has AUROC {score}. ", _doubt(shown)
     head = f"With {where}{on}, no model is shown to be best: "
     if here["verdict"] == CLEAR:
-        head, who = f"With {where}{on}, {who} is best: ", "it"
+        head, who = f"With {where}{on}, {who} {_is_best(study, here)}: ", "it"
     full = found.get(FULL) if shown["leads"] != FULL else None
     rest = f"{who} has AUROC {score}, {_ahead(study, here)}"
     if full is not None:
         rest += f"; with twelve leads {_at_twelve(study, full)}"
     return head, " ".join(filter(None, [f"{rest}.", _doubt(shown)]))
+
+
+def _is_best(study: Run, row: Row) -> str:
+    rows = ranked(study)[study.metric]
+    there = (rows["task"] == row["task"]) & (rows["leads"] == row["leads"])
+    return "is best" + " of those compared" * bool(rows.loc[there, "alone"].any())
 
 
 def _ahead(study: Run, row: Row) -> str:
@@ -237,7 +250,8 @@ def _ahead(study: Run, row: Row) -> str:
 def _at_twelve(study: Run, row: Row) -> str:
     if row["verdict"] == CLEAR:
         head = heads_of(study)[row["best_model"], row["best_policy"]]
-        return f"{head.label.removesuffix(OWN_WEIGHTS)} is best, {_ahead(study, row)}"
+        who = head.label.removesuffix(OWN_WEIGHTS)
+        return f"{who} {_is_best(study, row)}, {_ahead(study, row)}"
     return f"no difference {'was tested' if row['verdict'] == UNTESTED else 'can be shown'}"
 
 
@@ -291,10 +305,10 @@ def _worst(study: Run, shown: Row) -> Iterator[Line]:
     cost = f"{points(-row['difference'])} [{points(-row['difference_high'])}, "
     cost += f"{points(-row['difference_low'])}]"
     where, title = _where(shown["leads"]), title_of(row["perturbation"])
-    fewer = study.value(shown["task"], shown["model"], shown["policy"], FULL)
     rest = "simulated on test recordings; heads saw no such recording"
-    if shown["leads"] != FULL and fewer is not None and fewer == fewer:
-        rest += f"; twelve leads less these cost {points(fewer - shown['auroc'])}"
+    if shown["against_twelve"] is not None:
+        ends = signed_bracket(shown["against_twelve_low"], shown["against_twelve_high"])
+        rest += f"; these leads less twelve: {signed(shown['against_twelve'])} {ends}"
     yield f"{_first(title)} costs {_who(study, shown)} {cost} points with {where}", f" ({rest})."
 
 
@@ -320,16 +334,9 @@ def _before(study: Run, row: Row) -> Iterator[str]:
         yield "Random weights: no number here says anything about a published model."
     if model and model.weights_source.get("own"):
         yield f"{model.title} has ecgbench's own weights, not its authors'."
-    if (
-        data
-        and model
-        and contamination.met(model.corpora, data.name, data.title)[0]
-        in (
-            "equal",
-            "contains",
-        )
-    ):
-        yield f"{model.title} met these recordings in its pre-training: its numbers are too high."
+    met = contamination.met(model.corpora, data.name, data.title) if data and model else [""]
+    if model and met[0] in ("equal", "contains"):
+        yield f"{model.title} met these recordings in its pre-training: numbers may be too high."
     if model and study.provenance.protocol == "shipped":
         yield f"{model.title}: the classifier in its file of weights is scored, without a fit."
     if row["counted"] == "recordings":

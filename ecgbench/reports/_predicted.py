@@ -12,7 +12,7 @@ from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row, records
-from ecgbench.results.by_label import LEAST, TOO_RARE, Question
+from ecgbench.results.by_label import LEAST, NOT_KNOWN, TOO_RARE, Question
 from ecgbench.results.questions import Answer, answers
 from ecgbench.results.study import FULL, Run
 
@@ -70,7 +70,7 @@ def _rows(row: dict[str, Any], answer: Answer | None) -> Iterator[dict[str, Any]
     if shared and any(value is not None for value in of_mean.values()):
         yield mean | {"labels": shared} | of_mean
     else:
-        found = (why for why in unmet if why and not why.endswith(TOO_RARE))
+        found = (why for why in unmet if why and not why.endswith((TOO_RARE, NOT_KNOWN)))
         yield mean | {"status": LEFT_OUT, "reason": next(found, NONE_KNOWN)}
     for place, why in enumerate(unmet):
         own = row | {name: there[name][place] for name in ("label", *COUNTS[1:])}
@@ -101,16 +101,19 @@ def ends(rows: pd.DataFrame) -> list[str]:
 
 
 def unmet(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of labels that have no number and are not too rare."""
+    """Those of labels that have no number, and are known and not too rare."""
     rows = rows[(rows["label"] != MEAN) & (rows["status"] == LEFT_OUT)]
-    return rows[~rows["reason"].str.endswith(TOO_RARE)]
+    return rows[~rows["reason"].str.endswith((TOO_RARE, NOT_KNOWN))]
 
 
 def too_rare(title: str, rows: pd.DataFrame) -> list[str]:
-    """Which labels are left out of everything, in a sentence."""
-    rare = rows["label"][rows["reason"].str.endswith(TOO_RARE)].unique().tolist()
+    """Which labels are left out of everything, a sentence for each cause."""
     few = f"fewer than {LEAST} patients with the label or without it"
-    return [f"{title}: left out {listed(rare)}: {few}."] if rare else []
+    said = []
+    for end, why in ((TOO_RARE, few), (NOT_KNOWN, NOT_KNOWN)):
+        if names := rows["label"][rows["reason"].str.endswith(end)].unique().tolist():
+            said.append(f"{title}: left out {listed(names)}: {why}.")
+    return said
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -36,8 +36,8 @@ def reasons(study: Run) -> dict[tuple[str, ...], str]:
 @once
 def ranked(study: Run) -> dict[str, pd.DataFrame]:
     """Metric -> its rows of the main table, by task and setting, with more columns: `head` (the
-    place of its column), `line` (its place in main_table.csv), `synthetic`, `untrained`, `rank` (1,
-    2, 3; else 0) and `score` (what a table prints).
+    place of its column), `line` (its place in main_table.csv), `synthetic`, `untrained`, `alone`
+    (compared with none), `rank` (1, 2, 3; else 0) and `score` (what a table prints).
     """
     main = study.main.assign(line=np.arange(len(study.main)))
     return {name: _ranked(study.of(name), main[main["metric"] == name]) for name in study.metrics}
@@ -52,10 +52,12 @@ def _ranked(study: Run, rows: pd.DataFrame) -> pd.DataFrame:
         untrained=[untrained for _, untrained in head],
         place=[order[task][0] for task in rows["task"]],
         synthetic=[order[task][1] for task in rows["task"]],
+        alone=[any(note.kind == "alone" for note in notes) for notes in rows["note"]],
     )
     rows["setting"] = rows.groupby("task")["leads"].transform(lambda typed: pd.factorize(typed)[0])
     rows = rows.sort_values(["place", "setting", "head"], kind="stable")
-    competing = rows["value"].where(~rows["untrained"]).groupby([rows["task"], rows["leads"]])
+    values = rows["value"].where(~(rows["untrained"] | rows["alone"]))
+    competing = values.groupby([rows["task"], rows["leads"]])
     lower = study.metrics[study.metric].direction == "lower"
     rank = competing.rank(method="dense", ascending=lower)
     card = study.metrics[study.metric]

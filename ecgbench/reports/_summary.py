@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ecgbench.core.keys import grouped
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted, enumerated, visible
-from ecgbench.reports._facts import TaskTitle, columns, setting_words, tasks
+from ecgbench.reports._facts import TaskTitle, columns, heads_of, setting_words, tasks
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import Column, Score, Table
 from ecgbench.reports._table import NONE, terminal_lines
@@ -38,15 +39,19 @@ def _table(study: Run) -> Table:
 
 
 def _labels(study: Run, task: TaskTitle) -> str:
-    """The number of labels that its means are of."""
+    """The number of labels that its means are of, for each column where they differ."""
     main, every = study.main, {one.name: one.n_labels for one in study.tasks}[task.task]
     rows = main[(main["task"] == task.task) & (main["metric"] == study.metric)]
-    scored = rows.loc[rows["value"].notna()]
-    few, most = 0, 0
-    if len(scored):
-        numbers = scored["n_labels"] - scored["n_undefined"]
-        few, most = int(numbers.min()), int(numbers.max())
-    of = f"{few if few == most else f'{few} to {most}'} of " if few < every else ""
+    scored = rows[rows["value"].notna()]
+    numbers = (scored["n_labels"] - scored["n_undefined"]).astype(int)
+    heads = [heads_of(study)[names].label for names in zip(scored["model"], scored["policy"])]
+    spans = {
+        str(head): " to ".join(map(str, sorted({own.min(), own.max()})))
+        for head, own in numbers.groupby(heads, sort=False)
+    }
+    whose = grouped(spans, spans.__getitem__)
+    said = [f"{n} ({enumerated(own)})" if len(whose) > 1 else n for n, own in whose.items()]
+    of = f"{enumerated(said or ['0'])} of " if [*whose] != [f"{every}"] else ""
     return f"{of}{counted(every, 'label')} of {task.title}"
 
 

@@ -18,6 +18,7 @@ from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _kinds, _predictions
 from ecgbench.reports._figure import pictures
+from ecgbench.reports._made import NOTE
 from ecgbench.reports._page import html
 from ecgbench.reports._section import (
     Column,
@@ -65,23 +66,31 @@ def write(
     if streamed and _predictions.rows(source) <= _predictions.MOST:
         files[_predictions.NAME] = _predictions.content(source)
         listed[_predictions.NAME] = _predictions.SUMMARY
-    files["index.html"] = html(heading, sections, drawings, listed)
+    # first: where it is cut off, the next one knows that the other files are of a report
+    files = {"index.html": html(heading, sections, drawings, listed), **files}
+    known = _linked(folder / "index.html")
+    taken = [name for name in files if (folder / name).exists()]
+    if taken and known is None and not (folder / NOTE).exists():
+        raise BadSetting(
+            f"{folder / taken[0]} would be replaced, and no report wrote it; choose another folder"
+        )
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
-    before = _linked(folder / "index.html") if only is None else set()
+    before = known if known and only is None else set()
     written = [put(folder / name, content) for name, content in files.items()]
     for name in before - files.keys():
         (folder / name).unlink(missing_ok=True)
     return written
 
 
-def _linked(page: Path) -> set[str]:
+def _linked(page: Path) -> set[str] | None:
     """The files beside a page that it says are of its report: those of an earlier report would
-    stay beside the new ones. What else people put there is not among them.
+    stay beside the new ones. What else people put there is not among them. None where it is the
+    page of no report.
     """
     if not page.is_file():
-        return set()
-    _, _, listed = page.read_text(encoding="utf-8", errors="replace").partition(FILES)
-    return set(_LINK.findall(listed))
+        return None
+    _, ours, listed = page.read_text(encoding="utf-8", errors="replace").partition(FILES)
+    return set(_LINK.findall(listed)) if ours else None
 
 
 def _sections(

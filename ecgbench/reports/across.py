@@ -23,6 +23,7 @@ from ecgbench.reports import _means as means
 from ecgbench.reports._facts import Head
 from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import Means
+from ecgbench.reports._scores import ranked
 from ecgbench.results import precompute
 from ecgbench.results.non_inferiority import estimated
 from ecgbench.results.study import Run
@@ -82,8 +83,13 @@ def _counts(study: Run, s: Means) -> dict[Head, Values]:
     one: among all trained columns that have a score in a task, as in the main table.
     """
     trained = [*s.heads, *(head for head in s.lost if not head.untrained)]
+    rows = ranked(study)[study.metric].query("leads == @s.leads and not alone")
+    values = rows.set_index(["task", "model", "policy"])["value"].to_dict()
     scores = s.sign * pd.DataFrame(
-        {head: [study.value(task, *head.names, s.leads) for task in s.tasks] for head in trained},
+        {
+            head: [values.get((task, *head.names), float("nan")) for task in s.tasks]
+            for head in trained
+        },
         index=list(s.tasks),
     )
     places = scores[scores.count(axis=1) > 1].rank(axis=1, method="dense", ascending=False)

@@ -13,7 +13,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
-from ecgbench.results.controls import UNEXPECTED, checked
+from ecgbench.results.controls import NOT_TESTED, UNEXPECTED, checked
 from ecgbench.results.study import Run
 from ecgbench.study.controls import CONTROLS
 
@@ -100,7 +100,7 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
                 f"as they are, by {r.signed(-row['difference'])} points."
             )
     for _, every in rows[shortcut].groupby(["control", "task"], sort=False):
-        near = every[every["difference_low"] < 0]
+        near = every[(every["difference_low"] < 0) & (every["verdict"] != NOT_TESTED)]
         if near.empty:
             continue
         alone, settings = _lower(near["title"].iloc[0]), every["leads"].nunique()

@@ -21,6 +21,7 @@ from ecgbench.results.verdicts import (
     LEAST_EACH,
     LOSES,
     MACRO,
+    NOT_KNOWN,
     NOT_SHOWN,
     TOO_FEW,
     verdicts,
@@ -40,13 +41,15 @@ TONES: dict[str, Literal["good", "bad", "open"]] = {
     BELOW: "bad",
     NOT_SHOWN: "open",
     TOO_FEW: "open",
+    NOT_KNOWN: "open",
 }
-WORDS = {ABOVE: "above", BELOW: "below", NOT_SHOWN: "open", TOO_FEW: "few"}
+WORDS = dict(zip(TONES, ("above", "below", "open", "few", "unknown")))
 MEANING = {
     "above": "the 95 % interval of the AUROC lies above 50, a coin",
     "below": "it lies below 50: the model misleads at these leads",
     "open": "neither is shown",
     "few": f"fewer than {LEAST_PATIENTS} patients, or than {LEAST_EACH} with it or without it",
+    "unknown": "to the test set, or to the classifier in the file of weights",
     LOST: "it is shown to lose more than the margin against twelve leads",
 }
 

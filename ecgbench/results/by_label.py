@@ -30,6 +30,8 @@ LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
 TOO_RARE = f"{LEAST} of each are needed"
 """How the reason ends why nothing is said of such a label."""
+NOT_KNOWN = "of no record are its value and a prediction known"
+"""Why nothing is said of a label that the test set or a classifier does not know."""
 
 Repeats = Sequence[Sequence[Result]]
 """Of each lead draw of each fit its folds."""
@@ -93,9 +95,11 @@ class Block:
         """(label,) why nothing is said of it; "" where enough is there."""
         numbers = zip(*(self.patients.number(own).tolist() for own in (self.target, ~self.target)))
         return [
-            f"{with_it} patients with it and {without} without; {TOO_RARE}"
-            if min(with_it, without) < LEAST
-            else ""
+            ""
+            if min(with_it, without) >= LEAST
+            else f"{with_it} patients with it and {without} without; {TOO_RARE}"
+            if with_it + without
+            else NOT_KNOWN
             for with_it, without in numbers
         ]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.cards.cell import NONE, RANDOM
@@ -123,31 +124,40 @@ def _rows(study: "Run", rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _tasks(study: "Run", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """What is known of the labels of each task: how many are unknown, which count records twice,
-    which have a score in some folds only or in none, and which have few positives.
+    """What is known of the labels of each task: how many are unknown to whom, which count records
+    twice, which have a score in some folds only or in none, and which have few positives.
     """
     for task in study.tasks:
-        row = next((r for r in rows if r.task == task.name and r.status == "ok"), None)
-        if row is None:
+        own = [r for r in rows if r.task == task.name and r.status == "ok"]
+        if not own:
             continue
-        table, folds, cell = over_folds(row.cells), row.folds, row.cells[0]
+        row, folds, cell = own[0], own[0].folds, own[0].cells[0]
+        names = cell.columns["label"][1:].tolist()
+        classes = {r.model: study.classes(task.name, r.model) or names for r in own}
+        # the first row of each classifier: what one does not know, another may
+        of = {tuple(classes[r.model]): r for r in reversed(own)}
+        table = pd.concat([over_folds(r.cells) for r in of.values()])
+        table = table[table["label"].isin(set().union(*of))]
+        table = table.groupby("label", sort=False, as_index=False).max()
         known = dict(zip(table["label"], map(int, table["n"])))
         labels = list(table[["label", "positives", "valued"]].itertuples(index=False))
         every = row.records * len(known)
-        # what a classifier does not know is unknown of no record
-        shipped = study.provenance.protocol == "shipped"
         yield {
             **vars(task),
             "records": row.records,
             "known": known,
-            "unknown": 0.0 if shipped else (every - sum(known.values())) / max(every, 1),
-            "or_to_classifiers": " or to a classifier" if shipped else "",
+            "unknown": (every - sum(known.values())) / max(every, 1),
+            "foreign": {
+                _title(study.models, model): [name for name in names if name not in classes[model]]
+                for model in classes
+            },
             "least": min(known, key=known.__getitem__),
-            "alike": [f"{same} and {label}" for label, same in zip(known, cell.same_as) if same],
+            "alike": [f"{same} and {label}" for label, same in zip(names, cell.same_as) if same],
             "n_distinct": cell.n_distinct,
             "empty": [c.cell.fit.fold for c in folds if c.empty],
             "in_some": [f"{x} ({v} of {len(folds)})" for x, _, v in labels if 0 < v < len(folds)],
-            "undefined": [label for label, _, valued in labels if not valued],
+            "nowhere": [label for label, n in known.items() if not n],
+            "undefined": [label for label, _, v in labels if not v and known[label]],
             "few": [f"{label} ({n})" for label, n, valued in labels if n < FEW and valued],
         }
 

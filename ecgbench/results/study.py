@@ -138,6 +138,15 @@ class Run:
         columns = rows[["task", "model", "policy", "leads", "status", "value"]]
         return {tuple(row[:4]): (row[4], row[5]) for row in columns.itertuples(index=False)}
 
+    def classes(self, task: str, model: str) -> list[str] | None:
+        """The labels of all tasks of its fit that the classifier in a file of weights knows; None
+        where heads were fitted, or the fit is gone.
+        """
+        fitted = (
+            r.fitted for r in self.results if (r.cell.task, r.cell.fit.model) == (task, model)
+        )
+        return next((list(one["classes"]) for one in fitted if "classes" in one), None)
+
     def of(self, metric: str) -> "Run":
         """The study with the rows of one metric alone."""
         name = next((n for n in self.metrics if plain(n) == plain(metric)), None)

@@ -27,6 +27,8 @@ CHANCE, MACRO = 0.5, "macro"
 LEAST_EACH = 5
 """Patients with a label, and without it, below which nothing is said of chance."""
 ABOVE, BELOW, NOT_SHOWN, TOO_FEW = "above", "below", "not shown", "too few"
+NOT_KNOWN = "not known"
+"""Of a label that the test set or a classifier does not know."""
 KEEPS, LOSES, CANNOT = "keeps", "loses", "cannot be told"
 AGE_SEX = "age_sex"
 """The control that predicts from age and sex."""
@@ -70,7 +72,10 @@ def verdicts(study: Run) -> pd.DataFrame:
         for one in _labels(row, labels.get(_names(row), [])):
             names = (row["model"], row["policy"], row["leads"], one["label"])
             one |= found.get((row["task"], *names), {}) | flags.get((row["task"], *names), {})
-            rows.append(one | {"chance": chance(one), "counted": _counted(own, row["task"])})
+            word = chance(one)
+            if word == TOO_FEW and one.get("verdict"):
+                one |= {"verdict": CANNOT, "why": one["why"] or "too few patients"}
+            rows.append(one | {"chance": word, "counted": _counted(own, row["task"])})
     table = pd.DataFrame(_corrected(rows), columns=list(COLUMNS))
     return table.astype(dict.fromkeys(COUNTS, "Int64"))
 
@@ -96,8 +101,10 @@ def _labels(row: Mapping[Any, Any], labels: Sequence[Mapping[Any, Any]]) -> Iter
 
 def chance(row: Mapping[str, Any]) -> str:
     """Whether the interval of a row lies above 0.5, below it, or neither; or that there are fewer
-    than LEAST_PATIENTS patients, or than LEAST_EACH with or without the label.
+    than LEAST_PATIENTS patients, or than LEAST_EACH with or without the label, or none at all.
     """
+    if row["patients"] == 0:
+        return NOT_KNOWN
     least = min(row.get(name, LEAST_EACH) for name in ("patients_with", "patients_without"))
     if not row["patients"] >= LEAST_PATIENTS or least < LEAST_EACH:
         return TOO_FEW

@@ -58,7 +58,7 @@ def _compute(
 ) -> Done:
     """Compute what is missing of a study, or print its time."""
     from ecgbench.evaluate.device import choose, demand
-    from ecgbench.study import control_runs, preflight
+    from ecgbench.study import control_runs, estimate, preflight
 
     device = choose(execution.device)
     if not engines.get(execution.engine).CARD.other_machines:
@@ -69,8 +69,6 @@ def _compute(
         print(text)
     if not dry_run:
         return _finish(request, folders, execution, controls)
-    from ecgbench.study import estimate  # torch: seconds, which a run leaves to its jobs
-
     for text in estimate.lines(request, folders, device):
         print(text)
     for text in control_runs.lines([request], folders, controls):

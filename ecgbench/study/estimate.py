@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,15 +32,14 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadWeights, EcgbenchError, WriteError
-from ecgbench.evaluate import network, protocols
-from ecgbench.evaluate.batches import SLOTS, serves
-from ecgbench.evaluate.encode import Encoder
-from ecgbench.evaluate.network import Network
+from ecgbench.evaluate import protocols
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.study.differences import differences
 from ecgbench.study.finished import as_now
-from ecgbench.study.work import reason_of
+
+if TYPE_CHECKING:
+    from ecgbench.evaluate.network import Network
 
 STARTING = 4.0
 """Seconds of a run besides its records: imports, checks and the heads of a small study."""
@@ -138,6 +138,9 @@ def _reading(name: str, folders: Folders, fix: bool, records: int) -> tuple[floa
 
 def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: str) -> Cost:
     """Of cells of one model on one dataset, with so many records in each split."""
+    from ecgbench.evaluate import network  # torch: seconds, which a finished study need not spend
+    from ecgbench.study.work import reason_of
+
     try:
         fit, precision = cells[0].fit, protocols.of_the_encoder(plan.training)
         net = network.build(fit.model, fit.weights, device, precision)
@@ -155,13 +158,13 @@ def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: st
         return Cost(failed=reason_of(error))
 
 
-def _native(net: Network, contract: InputContract, cell: Cell) -> bool:
+def _native(net: "Network", contract: InputContract, cell: Cell) -> bool:
     """Whether a network reads the leads of a cell, and needs no others."""
     return net.card.native and not contract.refuses(LeadSubset.from_bits(_leads(cell)))
 
 
 def _cost_of(
-    net: Network,
+    net: "Network",
     contract: InputContract,
     plan: Plan,
     cells: Sequence[Cell],
@@ -207,11 +210,14 @@ def _leads(cell: Cell) -> int:
 
 
 def _seconds(
-    net: Network, contract: InputContract, policy: str, masks: Collection[int] = (ALL.bits,)
+    net: "Network", contract: InputContract, policy: str, masks: Collection[int] = (ALL.bits,)
 ) -> float:
     """Of a window under a policy, by those of a few sets of leads, or of all where an encoder does
     part of its work for all of them at once.
     """
+    from ecgbench.evaluate.batches import SLOTS, serves
+    from ecgbench.evaluate.encode import Encoder
+
     batch = SLOTS if serves(net.device) else 1
     window = noise_of(batch * contract.samples)
     filling = Policy.of(policy, lambda: [window])

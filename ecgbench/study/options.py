@@ -17,6 +17,7 @@ from ecgbench.study import plan as planning
 from ecgbench.study.jobs import Execution
 from ecgbench.study.own_records import RecordFiles
 from ecgbench.study.plan_file import PlanFile, RunSettings, is_run, named, parse, values
+from ecgbench.study.store import Store
 
 STUDY = {
     **{name: name for name in ("models", "tasks", "leads", "weights", "policy")},
@@ -74,6 +75,7 @@ class RunOptions:
         file = _plan_file(given.get("plan"), settings, out, files)
         request = _request(file, settings, files, given)
         out = out or Path("runs") / folder_name(request.name or "+".join(request.tasks))
+        request = Store(out).in_its_words(request)
         perturbed = ",".join(given.get("perturb", ())) or perturbations.NONE
         return cls(
             study=request,

@@ -19,6 +19,8 @@ class Outcome:
 
     computed: int = 0
     reused: int = 0
+    meanwhile: int = 0
+    """Cells that another command computed while this one did."""
     elsewhere: int = 0
     """Jobs that go on without this command."""
     skipped: int = 0
@@ -58,9 +60,10 @@ class Outcome:
     def lines(self, what: str) -> Iterator[str]:
         """In words: counts, then failures. what: the study."""
         failures = sum(map(len, self.failed.values()))
+        others = f"{self.meanwhile} computed by another command meanwhile, " * bool(self.meanwhile)
         yield (
-            f"{counted(self.computed, 'cell')} computed, {self.reused} were there already, "
-            f"{self.skipped} skipped, {failures} failed: {what}"
+            f"{counted(self.computed, 'cell')} computed, {self.reused - self.meanwhile} were there "
+            f"already, {others}{self.skipped} skipped, {failures} failed: {what}"
         )
         for (model, reason, log), cells in self.failed.items():
             which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"

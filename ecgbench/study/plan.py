@@ -18,6 +18,7 @@ from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
 from ecgbench.policies.hide import NATIVE
 
+MOST_DRAWS = 100_000
 ALL = "all"
 """`--tasks all`: every task of the datasets of patients."""
 
@@ -86,6 +87,8 @@ def check(request: Request) -> Request:
         if value is not None and value < least:
             typed = f"{flag}={value}" if flag.startswith("--set") else f"{flag} {value}"
             raise BadSetting(f"{typed}: at least {least}")
+    if request.scoring.draws > MOST_DRAWS:
+        raise BadSetting(f"--set scoring.draws={request.scoring.draws}: at most {MOST_DRAWS:,}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
             f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "

@@ -25,9 +25,9 @@ from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
-from ecgbench.study.outcome import Outcome, printed
+from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display, JobDisplay, TimeLeft, counting
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, noted
 
 
 def run(
@@ -87,6 +87,8 @@ def run(
     carry_out([job for job, _ in left], execution, store, progress, outcome, settled)
     for job, on in left:
         receipts.keep(job, on, store)
+    new = [folder for cell in missing if (folder := store.folder(cell))]
+    outcome.meanwhile += sum(noted(folder).get("command") != command for folder in new)
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 
@@ -119,16 +121,17 @@ def carry_out(
         """Jobs of what is left, after what was in progress has failed, or alone where one of
         several is at fault.
         """
+        log = death.log or job.log  # named also where nothing was printed
         missing = [c for c in job.cells if store.state(c)[0] == "missing"]
         names, together = doing.get(job.number, ({c.identity for c in missing}, False))
         lost = [c for c in missing if c.identity in names]
         rest = [c for c in missing if c not in lost]
         others = [job.of(rest)] if rest else []
         if together and len(lost) > 1:
-            progress.note(f"{job.model}: {death.reason}; going on cell by cell")
+            progress.note(f"{job.model}: {death.reason}; going on cell by cell (log: {log})")
             return [job.of([c]) for c in lost] + others
         for cell in lost:
-            store.give_reason(cell, "failed", death.reason, log=death.log or printed(job))
+            store.give_reason(cell, "failed", death.reason, log=str(log))
         return others
 
     for job, death in _run(execution, waiting, show):

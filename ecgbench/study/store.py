@@ -40,6 +40,7 @@ from ecgbench.core.files import (
     put,
     quarantine,
     sha256_of,
+    sha256_once,
 )
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.keys import key
@@ -100,6 +101,21 @@ class Store:
         differ.
         """
         return joined(self.path, self.plan(), plan)
+
+    def in_its_words(self, request: Request) -> Request:
+        """A checked request in which a file of weights has the path by which an earlier command
+        named the same content: identities of cells hold it. Damaged, BadSetting.
+        """
+
+        def content(word: str) -> str:
+            return sha256_once(Path(word).expanduser())
+
+        plan, typed = self.plan(), request.weights_of()
+        there = typed | ({fit.model: fit.weights for fit in plan.fits} if plan else {})
+        other = {model: word for model, word in typed.items() if there[model] != word}
+        same = {m: there[m] for m, w in other.items() if content(w) == content(there[m]) != ""}
+        words = ",".join("=".join(pair) for pair in {**typed, **same}.items())
+        return replace(request, weights=words) if same else request
 
     def add_request(self, request: Request, plugins: Iterable[tuple[str, str]] = ()) -> Plan:
         """Store a checked request in its own plan file, unless nothing in it is new; returns the

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,13 @@ def work(job: Job, send: Callable[[Event], None]) -> None:
 def _alone(job: Job, send: Callable[[Event], None]) -> Iterator[None]:
     """Once no other run computes the same job."""
     store = Store(job.folders.out)
-    while True:
+    for again in count():
         with store.claim(job.name) as mine:
             if mine:
                 yield
                 return
+        if not again:
+            send(("note", f"{job.model} on {job.dataset}: another command has it; waiting"))
         send(("wait",))
         time.sleep(WAIT)
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import warnings
 import zipfile
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from ecgbench.core.source_hash import unnoted
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights.endings import INDEX, ending, places
+from ecgbench.weights.state import flat_of
 
 
 def is_safe(path: Path) -> bool:
@@ -43,8 +45,11 @@ def read(path: Path) -> Mapping[str, Any]:
             content: Any = _of_index(path)
         else:
             content = load_file(path) if is_safe(path) else _checkpoint(path)
+        deque(flat_of([content]), maxlen=0)
     except (BadWeights, BadSetting):
         raise
+    except RecursionError:
+        raise BadWeights(f"{path} holds a dict that holds itself; save a state dict") from None
     except pickle.UnpicklingError:
         # torch's own message is long and proposes to read the file without the restriction
         raise BadWeights(

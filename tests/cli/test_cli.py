@@ -125,6 +125,7 @@ for words in ("--models leaf", "--tasks ptbxl_supr", "--policy zeroo", "--leads 
         main()
     except SystemExit as end:
         print(end.code)
+import ecgbench.study.estimate  # which a dry run of a finished study loads too
 """
     line = [sys.executable, "-c", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -120,6 +120,28 @@ def test_a_report_is_made_again_where_something_has_changed(
     assert "up to date" in _told(*words)
 
 
+def test_a_file_that_no_report_wrote_is_not_replaced(run: Path, tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / "main_table.csv").write_text("mine")
+    words = ["report", str(run), "--to", str(to), "--only", "main_table"]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, BadSetting)
+    assert f"{to / 'main_table.csv'} would be replaced, and no report" in str(done.exception)
+    assert [(file.name, file.read_text()) for file in to.iterdir()] == [("main_table.csv", "mine")]
+    (to / "main_table.csv").rename(to / "mine.csv")
+    assert "index.html" in _told(*words[1:])
+    (to / "made_from.json").unlink()
+    assert "index.html" in _told(*words[1:])
+
+
+def test_a_link_in_a_run_to_itself_is_followed_once(run: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copytree(run, tmp_path / "mine"))
+    (mine / "loop").symlink_to(".")
+    assert "index.html" in _told(mine, "--only", "provenance")
+    assert "up to date" in _told(mine, "--only", "provenance")
+
+
 def test_other_options_other_code_or_a_plug_in_make_it_again(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

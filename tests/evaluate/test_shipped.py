@@ -18,7 +18,7 @@ from ecgbench.check import rule
 from ecgbench.errors import BadWeights
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import shipped
-from ecgbench.reports import summary
+from ecgbench.reports import sections, summary
 from ecgbench.results.study import read
 from ecgbench.results.verdicts import verdicts
 from ecgbench.weights import classifier
@@ -174,7 +174,18 @@ def test_a_run_of_what_is_shipped(
     assert len(verdicts(both)) > 0
     assert both.comparisons.empty
     said = "\n".join(summary(both, None))
-    assert "mean over 1 to 2 of 12 labels of PTB-XL Rhythm" in said
+    assert "mean over 2 (Limb6-rhythm) and 1 (Fewer) of 12 labels of PTB-XL Rhythm" in said
+    notes = "\n".join(map(str, both.notes))
+    for title, known in (("Limb6-rhythm", 2), ("Fewer", 1)):
+        assert f"{12 - known} labels that the classifier of {title} does not know are left" in notes
+    assert "in the test set are left out" not in notes
+    assert not any("of 71 labels" in str(note) for note in both.main["note"])
+    assert (verdicts(both)["chance"] == "not known").sum() == 2 * (10 + 11)
+    texts = [
+        t for s in sections("operating", both) for p in s.parts for t in getattr(p, "texts", ())
+    ]
+    assert any("Rhythm: left out AFIB and SR: fewer than" in text for text in texts)
+    assert any("TRIGU and SR: of no record are its value and a pred" in text for text in texts)
     assert "the classifier in its file of weights is scored" in said
     assert "chance" not in said.partition("AUROC × 100")[0], "no difference of other means"
 

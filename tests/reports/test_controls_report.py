@@ -45,6 +45,8 @@ def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
     assert "Not clearly above that: LAEF at 1 random lead" in said
     (section,) = written(make.two_models(), [above], monkeypatch)
     assert "alone reach" not in said_in(section)
+    (section,) = written(make.two_models(), [near | {"verdict": "not tested"}], monkeypatch)
+    assert "alone reach" not in said_in(section)
     # one that rests on the leads is not named by its highest score alone
     other = near | {"leads": "I", "value": 0.55, "low": 0.5, "high": 0.6}
     (section,) = written(make.two_models(), [near, other], monkeypatch)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
-from ecgbench.reports import records
+from ecgbench.reports import across, records
 from ecgbench.reports import verdicts as verdicts_report
 from ecgbench.results.study import Run
 from ecgbench.results.verdicts import verdicts
@@ -98,6 +98,52 @@ def test_of_several_models_one_is_best_only_where_that_is_no_chance(
     winner = verdicts(study).query("leads == 'I' and label == 'macro'").nlargest(1, "auroc").iloc[0]
     assert numbers(rest)[:3] == [round(100 * winner[n], 1) for n in ("auroc", "low", "high")]
     assert numbers(rest)[3] == round(100 * row["difference"], 1)
+
+
+def test_what_is_compared_with_none_is_not_best_first_or_second(built: Build) -> None:
+    """The highest score is a mean over other labels."""
+
+    def fewer(model: str, table: pd.DataFrame) -> pd.DataFrame:
+        lost = model == "odd" and "target:HEART1" in table
+        return table.assign(**{"target:HEART1": np.int8(-1)}) if lost else table
+
+    skills = dict(zip(("odd", "good", "other", "weak", "poor"), (3.0, 1.5, 0.4, 0.3, 0.2)))
+    data = Data(tasks={"heart": 2, "lung": 2}, records=300)
+    study = built({m: {"12": s} for m, s in skills.items()}, data=data, shared=0.3, change=fewer)
+    (head, rest), *_ = opening(study).lines
+    assert head == "With lead I on Heart, Good is best of those compared: "
+    value = {m: study.value("heart", m, "zero", "I") for m in skills}
+    assert value["odd"] > value["good"]
+    assert numbers(rest)[0] == round(100 * value["good"], 1)
+    second = max(v for model, v in value.items() if model not in ("odd", "good"))
+    assert numbers(rest)[3] == round(100 * (value["good"] - second), 1)
+    (table, *_) = [p for p in reports.sections("main_table", study)[0].parts if p.kind == "table"]
+    assert [table.rows[0][str(n)].rank for n in range(2)] == [None, 1]  # odd, good
+    means = across.rows(study).query("model == 'good' and leads == 'I'").iloc[0]
+    assert means["first"] == 1  # of lung, odd is
+
+
+def test_too_few_patients_have_no_verdict_against_twelve_leads(built: Build) -> None:
+    """The rare label clearly loses, of four patients."""
+    study = built({"good": {"I": -9.0, "12": 9.0}}, prevalence={"HEART1": 0.015})
+    rows = verdicts(study).query("leads == 'I' and label == 'HEART1'")
+    assert rows["patients_with"].between(1, 4).all()
+    assert (rows["against_twelve_high"] < -0.05).all()
+    assert rows["verdict"].tolist() == ["cannot be told"]
+
+
+def test_what_a_device_costs_stands_beside_a_difference_that_has_an_interval(
+    built: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = built({"good": {"I": 0.5, "12": 1.5}})
+    shown = {"task": "heart", "model": "good", "policy": "zero", "leads": "I", "label": "macro"}
+    cost = {"reason": "", "difference": -0.1, "difference_low": -0.2, "difference_high": -0.05}
+    rows = pd.DataFrame([shown | cost | {"perturbation": "em@6"}])
+    monkeypatch.setattr("ecgbench.reports._opening.robustness", lambda study: rows)
+    ends = verdicts(study).query("leads == 'I' and label == 'macro'").iloc[0]
+    less = [100 * ends[f"against_twelve{end}"] for end in ("", "_low", "_high")]
+    said = "these leads less twelve: {:+.1f} [{:+.1f}, {:+.1f}]".format(*less).replace("-", "−")
+    assert said in opening(study).lines[-1][1]
 
 
 def test_models_that_score_the_same_are_a_tie(built: Build) -> None:

@@ -390,7 +390,7 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     notes = list(map(str, found))
     assert len(set(notes)) == len(notes)
     assert [n.kind for n in found[:2]] == ["SYNTHETIC DATA", "RANDOM WEIGHTS"]
-    assert any("unknown in the test set" in n and n.endswith("TOY2.") for n in notes)
+    assert any("one value in the test set" in n and n.endswith("TOY2.") for n in notes)
     untrue = ("NOT FINISHED", "INCOMPLETE", "LIMITED", "SEEN BEFORE")
     assert not any(n.startswith(untrue) or "fewer than 5 test positives" in n for n in notes)
     assert any(n.startswith("Std is") and "of one fit" in n for n in notes)

@@ -41,9 +41,10 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, int]:
     """How many cells a run computed and found."""
     told, _ = process.communicate(timeout=600)
     assert process.returncode == 0, told
-    counts = re.search(r"(\d+) cells? computed, (\d+) were there already, 0 skipped", told)
+    others = r"(?:, (\d+) computed by another command meanwhile)?"
+    counts = re.search(rf"(\d+) cells? computed, (\d+) were there already{others}, 0 skip", told)
     assert counts, told
-    return int(counts[1]), int(counts[2])
+    return int(counts[1]), int(counts[2]) + int(counts[3] or 0)
 
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,17 @@ import pytest
 from safetensors.torch import save_file
 
 from ecgbench import models
+from ecgbench.cards.plan import Request, plan_of
 from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.results.study import Run, read
-from ecgbench.study.store import cells_of, noted
+from ecgbench.study import run as study_run
+from ecgbench.study import work
+from ecgbench.study.engines import Died
+from ecgbench.study.jobs import Job
+from ecgbench.study.options import RunOptions
+from ecgbench.study.store import Store, cells_of, noted
 from ecgbench.study.stored import read_pooled
 from tests.study.test_zoo import plug_in
 
@@ -263,6 +270,71 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     assert "policy 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
         study.cells["reason"]
     )
+
+
+def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, carry_out, events = tmp_path / "run", study_run.carry_out, list[tuple[str, ...]]()
+
+    def second(jobs: list[Job], *more: object) -> None:
+        """Another command claims the job, and computes it."""
+        monkeypatch.undo()
+        monkeypatch.setattr(work, "WAIT", 0.0)
+        with ExitStack() as other:
+            other.enter_context(Store(run).claim(jobs[0].name))
+
+            def send(event: tuple[str, ...]) -> None:
+                events.append(event)
+                other.pop_all().close() if len(events) > 2 else None
+
+            with work._alone(jobs[0], send):
+                pass
+        assert typed(run) == 0
+        carry_out(jobs, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(study_run, "carry_out", second)
+    assert typed(run) == 0
+    waits = "tiny on demo: another command has it; waiting"
+    assert events == [("note", waits), ("wait",), ("wait",)]
+    ours = "0 cells computed, 0 were there already, 1 computed by another command meanwhile, 0 skip"
+    assert ours in capsys.readouterr().out
+
+
+def test_one_file_of_weights_is_the_same_by_whatever_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, words = tmp_path / "run", {"models": "limb6_rhythm", "tasks": "demo"}
+    for name in ("w.safetensors", "copy.safetensors"):
+        Path(name).write_bytes(b"these")
+    Path("other.safetensors").write_bytes(b"others")
+
+    def asked(file: str) -> Request:
+        return RunOptions.of(weights=file, out=str(run), **words).study
+
+    first = asked("w.safetensors")
+    assert Store(run).add_request(first).fits[0].weights == "w.safetensors"
+    for path in (str(tmp_path / "w.safetensors"), "copy.safetensors"):
+        assert plan_of(asked(path)).cells == plan_of(first).cells
+    with pytest.raises(BadSetting, match="this command has --weights"):
+        Store(run).add_request(asked("other.safetensors"))
+
+
+def test_a_death_names_the_log_of_its_job_whatever_was_printed(
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = "its process was killed by SIGKILL"
+    monkeypatch.setattr(study_run, "_run", lambda how, jobs, show: [(jobs.popleft(), Died(reason))])
+    assert typed(tmp_path / "run") == 1
+    log = tmp_path / "run" / "logs" / "tiny.log"
+    assert f"tiny · 12 · zero: {reason} (log: {log})" in capsys.readouterr().err
 
 
 def test_what_a_model_cannot_do_is_skipped_and_said(

@@ -333,7 +333,9 @@ def test_a_job_whose_time_is_over_goes_on_where_it_stopped(
     said("scancel", "--signal=USR2", name)
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
-    assert "2 were there already" in log.read_text()  # the other command asked for them
+    assert (
+        "2 computed by another command meanwhile" in log.read_text()
+    )  # the other command asked for them
     assert len((tmp_path / "run" / "jobs" / "submitted.tsv").read_text().splitlines()) == 2
 
 

@@ -351,6 +351,16 @@ def test_a_truncated_lightning_checkpoint_is_refused(
         reading.read(path)
 
 
+def test_a_dict_that_holds_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"weight": torch.zeros(2)}
+    torch.save(content | {"again": [content]}, tmp_path / "fine.pt")
+    assert "weight" in reading.read(tmp_path / "fine.pt")
+    content["again"] = [content]
+    torch.save(content, tmp_path / "w.pt")
+    with pytest.raises(BadWeights, match=r"holds itself; save a state dict$"):
+        reading.read(tmp_path / "w.pt")
+
+
 def test_a_text_is_refused_by_the_kind_of_its_error(tmp_path: Path) -> None:
     """Python says no more than the number of an unknown letter."""
     (tmp_path / "w.pt").write_text("hello")

@@ -93,9 +93,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     return Trained(
         head=(head.weight, head.bias, at) if head.of.softmax else (weight, bias),
         note={"fitted_to": "nothing", "records": 0, "classes": names},
-        warnings=[
-            f"its authors' classifier, which knows {len(known)} of {len(at)} labels of {task.title}"
-        ],
+        warnings=["its authors' classifier; labels that it does not know have no score"],
         summary=f"{len(known)} of {len(at)} labels known, nothing to fit",
     )
 
