@@ -1,5 +1,5 @@
 """What happens to a run when its files are not what was written: each damage, and what every
-command that reads the run says of it. tests/benchmark/test_reused.py tries what computes it again.
+command that reads the run says of it. tests/study/test_reused.py tries what computes it again.
 """
 
 import hashlib
