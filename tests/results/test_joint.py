@@ -125,12 +125,6 @@ def test_shares_of_skill_are_fiellers(two: Run) -> None:
         assert abs(off.value) == pytest.approx(off.t * off.se, rel=1e-4)
 
 
-def test_a_share_of_no_skill_is_none(tmp_path: Path) -> None:
-    study = make(tmp_path / "run", replace(TWO, skill=lambda model, leads: 0.05))
-    low = Entry("good", "zero", "1")
-    assert np.isnan(joint(study, [low, GOOD], ["a"]).share(low, GOOD).value)
-
-
 def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Run) -> None:
     low = Entry("good", "zero", "1")
     three = joint(two, [GOOD, WEAK, low])

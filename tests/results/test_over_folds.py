@@ -107,12 +107,6 @@ def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstr
     assert counts["n"].tolist() == [200, 200]
 
 
-def test_where_no_fold_can_be_scored_there_is_no_number() -> None:
-    target, fold, first, _ = study(3)
-    one = row("m", cells_in_folds(0 * target, fold, first))
-    assert np.isnan(one.score)
-
-
 def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test() -> None:
     target, fold, first, second = study(4, 100, 5)
     assert np.bincount(fold).max() == 20

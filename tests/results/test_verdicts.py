@@ -148,7 +148,6 @@ def test_what_is_found_is_counted_at_a_threshold_of_other_records(study: Run) ->
     [
         ({}, "above"),
         ({"low": 0.5}, "not shown"),
-        ({"low": 0.3, "high": 0.5}, "not shown"),
         ({"low": 0.3, "high": 0.499}, "below"),
         ({"patients": 29}, "too few"),
         ({"patients_with": 4}, "too few"),
