@@ -115,11 +115,3 @@ def test_net_benefit_again_and_of_flagging_everybody(study: Run) -> None:
         assert row["net_benefit"] == pytest.approx(expected)
         assert row["flag_all"] == pytest.approx(target.mean() - odds * (~target).mean())
         assert row["low"] < row["net_benefit"] < row["high"]
-
-
-def test_a_study_made_by_hand_has_no_predictions_to_report(study: Run) -> None:
-    import dataclasses
-
-    bare = dataclasses.replace(study, results=[])
-    for report in ("calibration", "operating"):
-        assert reports.sections(report, bare) == []

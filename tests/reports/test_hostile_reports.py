@@ -10,7 +10,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -145,13 +144,6 @@ def test_the_page_holds_text_only(folder):
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b\x80-\x9f]", text)
     assert "U+202Egnp.exe" in text
     assert "שלום" in text
-
-
-def test_the_drawing_is_well_formed_and_holds_no_script(folder):
-    root = ElementTree.parse(folder / "lead_curve.svg").getroot()
-    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
-    assert not tags & {"script", "image", "foreignObject", "a"}
-    assert (folder / "lead_curve.png").stat().st_size > 10_000
 
 
 def _unescaped(text: str, sign: str) -> int:

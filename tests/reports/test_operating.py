@@ -12,7 +12,6 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_curve
 
 from ecgbench import reports
-from ecgbench.reports import write
 from ecgbench.results.study import Run, read
 from ecgbench.study.stored import Result
 from tests.invented import VALIDATED, Data, in_folds, make, rows, seen, shifted
@@ -65,16 +64,6 @@ def test_frozen_thresholds_and_their_rates_again(study: Run, kept: str) -> None:
         single = table.loc[(model, "1", [f"A{k}" for k in range(3)], kept, FROZEN), :]
         assert mean["sensitivity"] == pytest.approx(single["sensitivity"].mean())
         assert mean["labels"] == 3
-
-
-def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Run) -> None:
-    cells = [replace(r.cell, fit=replace(r.cell.fit, shown="I")) for r in study.results]
-    same = [replace(r, cell=cell) for r, cell in zip(study.results, cells)]
-    section, _ = reports.sections("operating", replace(study, results=same))
-    assert "twelve" not in section.title
-    (table,) = (part for part in section.parts if part.name == "operating_points")
-    assert "frozen on validation records with the leads of their fit" in table.caption
-    assert set(table.numbers["thresholds"]) == {"frozen on validation records", OWN}
 
 
 def test_scores_that_rise_at_one_lead_spoil_frozen_thresholds_and_not_own_ones(
@@ -181,20 +170,3 @@ def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
     notes = [text for part in section.parts if part.kind == "notes" for text in part.texts]
     assert any("fewer than 20 patients with the label" in text for text in notes)
     assert all(part.formats == ("csv",) for part in section.parts if part.kind == "table")
-
-
-@pytest.mark.long
-def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
-    study: Run, tmp_path: Path
-) -> None:
-    names = ["calibration", "operating"]
-    first, again = (
-        {f.name: f.read_bytes() for f in write(study, tmp_path / folder, only=names)}
-        for folder in ("one", "two")
-    )
-    assert first == again
-    assert {
-        *("calibration.csv", "reliability.csv", "operating_points.csv"),
-        *("operating_points_by_leads.csv", "decision_curves.csv", "decision_curve.csv"),
-        *("reliability.png", "operating_points_by_leads.png", "decision_curve.svg"),
-    } <= set(first)

@@ -3,7 +3,6 @@ rows say.
 """
 
 import csv
-import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -152,23 +151,6 @@ def test_a_mark_says_whether_a_difference_to_the_best_could_be_chance() -> None:
     assert marks(make.build(rows, datasets=synthetic)) == []
 
 
-def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
-    study = make.two_models()
-    study.models[0] = replace(
-        study.models[0], weights_source={"own": True, "file": "laef.safetensors", "sha256": "ab"}
-    )
-    sections = {section.name: section for section in reports.sections("main_table", study)}
-    section = sections["main_table"]
-    assert [column.title for column in section.parts[0].columns] == [
-        "Task",
-        "Leads",
-        "LAEF (own weights)",
-        "Std",
-        "ST-MEM",
-        "Std",
-    ]
-
-
 def test_a_run_without_numbers_says_how_far_it_is(tmp_path):
     asked = [make.row("ptbxl_super", "laef", leads, status="failed") for leads in ("1", "12")]
     study = make.build(asked)
@@ -180,43 +162,6 @@ def test_a_run_without_numbers_says_how_far_it_is(tmp_path):
     mixed = make.build(asked)
     mixed.cells.loc[mixed.cells["leads"] == "1", "status"] = "missing"
     assert {"5", "1"} <= set(reports.summary(mixed, None)[0].split())
-
-
-@pytest.mark.long
-def test_comparisons_are_those_of_the_study(page):
-    study = make.two_models()
-    text = (page("two") / "comparisons.md").read_text()
-    assert len(rows("comparisons", study)) == len(study.comparisons) == 6
-    numbers = re.findall(
-        r"\| (\d+) random lead \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text
-    )
-    assert numbers[0] == ("1", "+15.0", "0.002", "0.002")
-    assert 'id="comparisons"' not in (page("two") / "index.html").read_text()
-
-
-@pytest.mark.long
-def test_sections_of_the_crowded_study(page):
-    text = read(page("crowded")).text
-    spots = [
-        text.index(f"{word}.")
-        for word in ("Synthetic data", "Random weights", "Limited", "Incomplete")
-    ]
-    assert spots == sorted(spots)
-    assert spots[-1] < text.index("Main table")
-    # a notice is not repeated under the table
-    assert all(text.count(note.text) == 1 for note in make.GRAVE_NOTES)
-    assert "LeakError: NaN reached the output" in text
-    assert "none of I & II | III is <read>" in text
-    assert "00017: signal ends early" in text
-    for note in make.NOTES:
-        assert note.text in text
-
-
-def test_banners_stay_when_the_main_table_is_not_asked_for(tmp_path):
-    reports.write(make.crowded(), tmp_path, only=["provenance"])
-    text = (tmp_path / "index.html").read_text()
-    assert "Synthetic data." in text
-    assert "Main table" not in text
 
 
 def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
@@ -232,13 +177,3 @@ def test_counts_are_whole_in_the_files_beside(tmp_path):
     reports.write(make.two_models(), tmp_path, only=["main_table"])
     first = next(csv.DictReader((tmp_path / "cells.csv").open()))
     assert (first["seed"], first["setting"], first["n_records"]) == ("0", "1@seed0", "198")
-
-
-def test_a_network_with_random_weights_is_called_so_where_it_is_described() -> None:
-
-    study = make.crowded()
-    _, models, _ = reports.sections("provenance", study)
-    titles = [part.title for part in models.parts if part.kind == "group"]
-    wanted = [f"{m.title}{' (random weights)' * (m.weights == 'random')}" for m in study.models]
-    assert titles == wanted
-    assert any("(random weights)" in title for title in titles)
