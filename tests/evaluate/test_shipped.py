@@ -20,7 +20,6 @@ from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import shipped
 from ecgbench.reports import summary
 from ecgbench.results.study import read
-from ecgbench.results.verdicts import verdicts
 from ecgbench.weights import classifier
 
 PACKS = Path(__file__).parents[1] / "data" / "parity"
@@ -85,13 +84,8 @@ def test_a_head_of_other_classes_is_refused(tmp_path: Path) -> None:
     save_file(of_pack("dense.", 5, 1024), tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="150 classes"):
         classifier.head(card, str(tmp_path / "other.safetensors"))
-    alone = {"dense.weight": of_pack("dense.", 150, 1024)["dense.weight"]}
-    save_file(alone, tmp_path / "half.safetensors")
-    with pytest.raises(BadWeights, match=r"no dense\.bias"):
-        classifier.head(card, str(tmp_path / "half.safetensors"))
     save_file(of_pack("fc.", 5, 1024), tmp_path / "none.safetensors")
     assert classifier.head(card, str(tmp_path / "none.safetensors")) is None
-    assert classifier.head(card, "random") is None
 
 
 @pytest.mark.parametrize(("name", "known"), KNOWN)
@@ -171,12 +165,8 @@ def test_a_run_of_what_is_shipped(
     assert typed(run, *words, "--models", f"limb6_rhythm,{tmp_path / 'fewer.py'}") == 0
     both = read(run)
     assert set(both.main["status"]) == {"ok"}
-    assert len(verdicts(both)) > 0
     assert both.comparisons.empty
-    said = "\n".join(summary(both, None))
-    assert "mean over 1 to 2 of 12 labels of PTB-XL Rhythm" in said
-    assert "the classifier in its file of weights is scored" in said
-    assert "chance" not in said.partition("AUROC × 100")[0], "no difference of other means"
+    assert "mean over 1 to 2 of 12 labels of PTB-XL Rhythm" in "\n".join(summary(both, None))
 
     capsys.readouterr()
     for words, said in (
@@ -185,6 +175,4 @@ def test_a_run_of_what_is_shipped(
         ([*own, "--tasks", "ptbxl_rhythm", "--train-leads", "random"], "nothing is trained"),
     ):
         assert typed(tmp_path / "other", *words) == 2
-        error = capsys.readouterr().err
-        assert said in error
-        assert error.count("\n") == 1
+        assert said in capsys.readouterr().err

@@ -183,3 +183,11 @@ def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:
         window[mask], (expected - expected.mean()) / expected.std(), atol=1e-5
     )
     assert not window[~mask].any()
+
+
+def test_a_limit_holds_for_what_a_policy_makes_of_limited_leads() -> None:
+    """III is 6 mV by Einthoven's law."""
+    x = np.repeat(np.float32([-3, 3, *[0] * 10])[:, None], 50, axis=1)
+    policy = Policy.of("einthoven", lambda: pytest.fail("it does not learn"))
+    fed = InputContract(**{**PLAIN, "clip": 3.0})
+    assert adapt(x, LeadSubset.of("I", "II").mask, fed, policy)[0][2].max() == 3
