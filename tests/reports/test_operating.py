@@ -155,18 +155,3 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     row = table.loc[("good", "12", "A0", "specificity", FROZEN)]
     assert "run the same command again" in row["reason"]
     assert table.loc[("good", "12", "A0", "specificity", OWN), "sensitivity"] > 0.3
-
-
-def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
-    data = Data(tasks={"a": 3}, records=300, prevalence=0.04)
-    study = make(tmp_path / "run", replace(VALIDATED, data={"first": data}))
-    section, _ = reports.sections("operating", study)
-    table = rows(section.parts, "operating_points")
-    labels = table[table["label"] != "mean of labels"]
-    assert set(labels["label"]) == {f"A{k}" for k in range(3)}
-    assert labels["reason"].str.contains("20 of each are needed").all()
-    assert labels["sensitivity"].isna().all()
-    assert set(table["status"]) == {"left out"}
-    notes = [text for part in section.parts if part.kind == "notes" for text in part.texts]
-    assert any("fewer than 20 patients with the label" in text for text in notes)
-    assert all(part.formats == ("csv",) for part in section.parts if part.kind == "table")

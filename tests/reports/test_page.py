@@ -2,7 +2,6 @@
 rows say.
 """
 
-import csv
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -171,9 +170,3 @@ def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
     assert held["MI", "stmem", "1"]["value"] == pytest.approx(0.583)
     assert held["MI", "laef", "1"]["value"] == pytest.approx(0.733)
     assert not [name for name in held if name[0] == "RARE"]
-
-
-def test_counts_are_whole_in_the_files_beside(tmp_path):
-    reports.write(make.two_models(), tmp_path, only=["main_table"])
-    first = next(csv.DictReader((tmp_path / "cells.csv").open()))
-    assert (first["seed"], first["setting"], first["n_records"]) == ("0", "1@seed0", "198")

@@ -111,23 +111,6 @@ def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
     assert sum(ages.values()) == 440
 
 
-def test_the_worst_group_is_the_worse_side_of_a_comparison(study: Run) -> None:
-    tables = _tables(study)
-    for worst in tables["subgroups_worst"]:
-        assert worst["difference"] <= 0 or worst["rest"] == "all others"
-        own = [
-            r
-            for r in tables["subgroups"]
-            if (r["model"], r["leads"]) == (worst["model"], worst["leads"])
-        ]
-        lows = [
-            min(r["difference"], -r["difference"] if r["rest"] != "all others" else np.inf)
-            for r in own
-        ]
-        assert worst["difference"] == pytest.approx(min(lows))
-        assert worst["groups"] == len(own)
-
-
 def test_a_group_may_be_missing_in_a_fold(tmp_path: Path) -> None:
     """As the patients of a recorder are with `--folds device=3`."""
     write(tmp_path / "run", replace(MADE, folds=3))

@@ -91,19 +91,6 @@ def test_what_may_be_shared_is_not_taken_for_independent(tmp_path: Path) -> None
     assert 0.7 * independent < paired.contrast(LESS).se < sum(ses) / 2
 
 
-def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Path) -> None:
-    """Each dataset has draws of its own, so the pairs widen the interval instead."""
-    scoring = Scoring(bootstrap="multinomial", draws=500)
-    data = {"first": Data(tasks={"a": 3}), "second": Data(tasks={"c": 3})}
-    study = make(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
-    same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
-    alone, paired = (joint(study, [GOOD, WEAK], paired=p) for p in (None, same))
-    assert (alone.overlapping, paired.overlapping) == ([], [("first", "second")])
-    ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
-    assert alone.contrast(LESS).se == pytest.approx(np.hypot(*ses) / 2, rel=1e-9)
-    assert paired.contrast(LESS).se == pytest.approx(sum(ses) / 2, rel=1e-9)
-
-
 def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
     study = make(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
     low = [Entry(m, "zero", "1") for m in ("good", "weak")]

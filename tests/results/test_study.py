@@ -24,7 +24,7 @@ from ecgbench.core import provenance
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
 from ecgbench.core.keys import key
-from ecgbench.errors import BadSetting, Damaged, MissingData
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.reports import write as report
 from ecgbench.results.compare import MAIN_COLUMNS
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
@@ -108,15 +108,6 @@ def test_every_printed_number_is_that_of_an_independent_computation(
     assert found["labels.low"][0] == 4 * 2 * 4 * 3 * len(fits)
     for column, (_, apart) in found.items():
         assert apart < 1e-9 if column.endswith("df") else apart < 1e-12, column
-
-
-def test_every_table_says_whether_a_model_met_the_source_of_a_task(tmp_path: Path) -> None:
-    met = {"good": ["Toy data"], "fair": ["Toy data (train)"], "weak": []}
-    facts = {name: {"corpora": corpora} for name, corpora in met.items()}
-    study = make(tmp_path, toy("good fair weak", "12"), **facts)
-    expected = {"good": "yes", "fair": "part", "weak": "unknown"}
-    for table in (study.main, study.cells, study.labels):
-        assert dict(zip(table["model"], table["seen"])) == expected
 
 
 def test_best_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
@@ -242,18 +233,6 @@ def test_a_run_is_only_read(tmp_path: Path) -> None:
         study.result("toy", "good", "12", "zero").predictions()
 
 
-def test_more_draws_or_another_bootstrap_give_other_intervals(tmp_path: Path) -> None:
-    made = toy("good", "12")
-    run = write(tmp_path, made)
-    lows = [read(tmp_path).main["low"][0]]
-    drawn = {"bootstrap": "multinomial"}
-    for other in (drawn, {**drawn, "draws": 300}, {"bootstrap": "records"}, {"absent": "half"}):
-        scoring = replace(made.scoring, **other)
-        run.add_request(request(replace(made, scoring=scoring)))
-        lows.append(read(tmp_path).main["low"][0])
-    assert len(set(lows)) == 5
-
-
 def youden(target: Any, score: Any) -> float:
     """By scikit-learn."""
     alarms, found, _ = roc_curve(target, score)
@@ -303,19 +282,6 @@ def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(
     )
     with pytest.raises(BadSetting, match=r"--metrics ./youden.py"):
         read(asked(Store(tmp_path / "alone"), "youden"))
-
-
-def test_what_lies_beside_a_cell_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
-    study = make(tmp_path, toy("good"))
-    one = study.result("toy", "good", "1@seed2", "zero")
-    stored = pd.read_parquet(one.folder / "predictions.parquet")
-    pd.testing.assert_frame_equal(one.predictions(), stored)
-    assert str(one.cell.setting) == "1@seed2"
-    assert set(one.scores()["metric"]) == {"auroc"}
-    with pytest.raises(MissingData, match=f"remove {one.folder} "):
-        one.features()
-    with pytest.raises(MissingData, match="1@seed7"):
-        study.result("toy", "good", "1@seed7", "zero")
 
 
 def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> None:
@@ -422,25 +388,6 @@ def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> No
     report(study, clean.path / "report")
     for name in ("main_table.md", "main_table.tex", "index.html"):
         assert UNCOMMITTED in (clean.path / "report" / name).read_text(), name
-
-
-def test_all_commands_are_listed_those_that_were_killed_too(
-    clean: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provenance, "command", lambda: "ecgbench run --out mine")
-    monkeypatch.setattr(invocation, "EVERY", 0.0)
-    executions = (Execution(device=device) for device in ("cuda", "cpu"))
-    killed, done = (invocation.Invocation(clean, execution) for execution in executions)
-    killed.note(3, 0)
-    done.note(1, 3, ended=True)
-    report(read(clean.path), clean.path / "report", only=["provenance"])
-    rows = list(csv.DictReader((clean.path / "report" / "provenance.csv").open()))
-    assert [(r["device"], r["computed"], r["reused"], r["ended"]) for r in rows] == [
-        ("cpu", "1", "", "true"),  # as an earlier version stored it
-        ("cuda", "3", "0", "false"),
-        ("cpu", "1", "3", "true"),
-    ]
-    assert f"commit {'a' * 40}." in (clean.path / "report" / "provenance.md").read_text()
 
 
 def test_what_is_published_says_so_and_is_clean(

@@ -37,32 +37,6 @@ def fill(signal, measured, state=None):
     filled[~measured] = 0
     return filled
 '''
-OURS = '''"""The demo's recordings in four folds of ours."""
-
-from dataclasses import replace
-
-from ecgbench.datasets import demo
-from ecgbench.datasets.indexing.folds import dealt
-
-CARD = replace(
-    demo.CARD,
-    title="Ours",
-    tasks=(replace(demo.CARD.tasks[0], name="ours"),),
-    splits="ours: 4 folds by patient",
-    folds=4,
-)
-COLUMNS = CARD.tasks[0].columns
-
-
-def index(root):
-    table = demo.index(root).rename(columns=lambda c: c.replace("demo:", "ours:"))
-    held = [[c for c in COLUMNS[:2] if row[c]] for _, row in table.iterrows()]
-    return table.assign(**dealt("ours", table["patient"].tolist(), held, CARD.folds))
-
-
-def read(root, row):
-    return demo.read(root, {name.replace("ours:", "demo:"): v for name, v in row.items()})
-'''
 
 
 def predictions(study: Run, **of: object) -> dict[str, pd.DataFrame]:
@@ -179,33 +153,3 @@ def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
         assert done.returncode == 2, folds
         assert f"--folds {folds}:" in done.stderr
         assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.long
-def test_another_number_of_folds_of_a_split_of_ours(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "ours.py").write_text(OURS)
-    usual = ("--tasks", str(tmp_path / "ours.py"), "--limit", "90")
-    usual += ("--prepared", str(tmp_path / "prepared"))
-    studies = {}
-    for name, words in {
-        "usual": (),
-        "same": ("--folds", "ours=4"),
-        "more": ("--folds", "ours=9"),
-        "reference": ("--folds", "reference"),
-    }.items():
-        assert typed(tmp_path / name, *usual, *words) == 0, capsys.readouterr().err
-        studies[name] = read(tmp_path / name)
-    tested = {n: set(s.results[0].predictions()["record"]) for n, s in studies.items()}
-    keys = {n: s.cells["key"].iloc[0] for n, s in studies.items()}
-    assert keys["usual"] == keys["same"]
-    assert len(set(keys.values())) == 3
-    assert 1.6 < len(tested["usual"]) / len(tested["more"]) < 3
-    notes = {n: "\n".join(map(str, s.notes)) for n, s in studies.items()}
-    assert "--folds ours=9" in notes["more"]
-    assert "--folds" not in notes["usual"] + notes["same"]
-    labelled = [c for c in studies["reference"].results[0].predictions() if c.startswith("target:")]
-    own = studies["reference"].results[0].predictions().set_index("patient")[labelled[:2]]
-    assert (own.groupby(level=0).max().max(axis=1) == 1).all()
-    assert typed(tmp_path / "more", *usual) == 2

@@ -84,30 +84,6 @@ def carried(
     return came, notes
 
 
-@pytest.mark.long
-def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
-    does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "copies", "child", "last")
-    came, notes = carried(tmp_path, *does, options="2", timeout=3.0)
-    reasons = {do: died.reason for do, died in came.items() if died}
-    assert [do for do in does if do not in reasons] == ["fine", "talk", "last"]
-    for do, told in {
-        "exit": "exit code 7",
-        "abort": "SIGABRT",
-        "memory": "SIGKILL (memory may have run out)",
-        "raise": "exit code 1",
-        "hang": "no progress for 3 s (training)",
-        "copies": "no progress for 3 s (test windows)",
-        "child": "exit code 1",
-    }.items():
-        assert told in reasons[do]
-    for do, printed in {"raise": "no such thing", "hang": "most recent call first"}.items():
-        text = (tmp_path / "logs" / f"{do}.log").read_text()
-        assert f"it prints {do}" in text
-        assert printed in text
-    assert {note.split()[2] for note in notes} == {"1"}
-    assert not multiprocessing_children()
-
-
 def multiprocessing_children() -> list[psutil.Process]:
     """Processes of this one that are alive, but the one that multiprocessing keeps."""
     return [

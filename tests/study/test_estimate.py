@@ -1,14 +1,12 @@
 """What `--dry-run` tells: the tiny plug-in on the demo."""
 
 import re
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from ecgbench.data import disk
 from ecgbench.stats.detectable import expected
@@ -64,28 +62,6 @@ def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
     assert [line.split()[:4] for line in text.splitlines() if line.startswith("tiny ")] == [
         ["tiny", "demo", "1", "1"]
     ]
-
-
-@pytest.mark.long
-def test_cells_of_an_edited_model_or_file_of_weights_are_not_finished(
-    told: Told, tmp_path: Path
-) -> None:
-    model, weights = tmp_path / "mine.py", tmp_path / "mine.pt"
-    model.write_text(TINY.read_text())
-    torch.save(runpy.run_path(str(model))["build"](None).state_dict(), weights)
-    words = ("--models", str(model), "--weights", str(weights), "--limit", "60")
-    told(*words)
-    assert "5 of them finished" in told(*words, "--dry-run")
-    damaged = next(tmp_path.rglob("cell.json"))
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[:-9])
-    assert "4 of them finished" in told(*words, "--dry-run")
-    damaged.write_bytes(whole)
-    model.write_text(TINY.read_text() + "\n")
-    assert "0 of them finished" in told(*words, "--dry-run")
-    model.write_text(TINY.read_text())
-    torch.save({k: 2 * v for k, v in torch.load(weights).items()}, weights)
-    assert "0 of them finished" in told(*words, "--dry-run")
 
 
 def test_a_model_that_fails_costs_its_own_line(told: Told, tmp_path: Path) -> None:

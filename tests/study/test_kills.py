@@ -7,7 +7,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from ecgbench.study.store import Store
 from ecgbench.study.store import cells_of as cells_of_run
 
 pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
-TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
 USUAL += ("--protocol", "linear", "--set", "training.epochs=3")
 USUAL += ("--set", "run.report=no", "--models")
@@ -35,15 +33,6 @@ def start(out: Path, prepared: Path, words: tuple[str, ...]) -> "subprocess.Pope
     return subprocess.Popen(
         line, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-
-
-def finish(process: "subprocess.Popen[str]") -> tuple[int, int]:
-    """How many cells a run computed and found."""
-    told, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, told
-    counts = re.search(r"(\d+) cells? computed, (\d+) were there already, 0 skipped", told)
-    assert counts, told
-    return int(counts[1]), int(counts[2])
 
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:
@@ -101,22 +90,3 @@ def test_a_run_that_is_killed_goes_on_from_what_it_finished(
     assert known.items() <= intact(out).items()
     assert numbers(out) == numbers(tmp_path / "whole")
     assert table(out) == table(tmp_path / "whole")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("count", "how"), [(2, ()), (3, ("--engine", "inline"))])
-def test_runs_side_by_side_share_the_work(count: int, how: tuple[str, ...], tmp_path: Path) -> None:
-    """Each cell is computed by one of them; afterwards each has all, and one run alone gives the
-    same files. Two with workers, three of one process each.
-    """
-    twin = tmp_path / "twin.py"
-    twin.write_text(TINY.read_text())
-    words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2", *how)
-    alone, out, prepared = (tmp_path / name for name in ("alone", "out", "prepared"))
-    assert finish(start(alone, prepared, words)) == (8, 0)
-    told = [finish(p) for p in [start(out, prepared, words) for _ in range(count)]]
-    assert sum(computed for computed, _ in told) == 8, told
-    assert all(computed + there == 8 for computed, there in told), told
-    assert cells_of(out) == 8
-    intact(out)
-    assert numbers(out) == numbers(alone)

@@ -94,17 +94,6 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
     assert all((grid / p).read_bytes() == (grown / p).read_bytes() for p in cells)
 
 
-def test_a_model_that_this_command_does_not_name_stays_as_it_is(
-    grid: Path, typed: Typed, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    assert typed(run) == 0
-    before = hashes(run)
-    assert typed(run, "--models", both(grid.parent)[1].split(",")[1]) == 0
-    assert states(read(run)) == {"tiny 12 zero": "ok", "brief 12 zero": "ok"}
-    assert before.items() <= hashes(run).items()
-
-
 def test_a_second_plug_in_of_one_name_does_not_take_the_place_of_the_first(
     typed: Typed, tmp_path: Path
 ) -> None:

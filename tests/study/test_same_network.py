@@ -179,31 +179,3 @@ def test_weights_that_change_while_a_run_is_computed_are_told(
         assert typed(tmp_path / "run", *words) == 0
         notes = [note.kind for note in read(tmp_path / "run").notes]
         assert ("SEVERAL WEIGHTS" in notes) == still
-
-
-OUTPUTS = {
-    "a tensor": ("", "x.mean(2)"),
-    "float64": ("self.double()", "x.mean(2)"),
-    "lazy": ("self.last = nn.LazyLinear(6)", "Features(self.last(x.mean(2)))"),
-    "no sequence": ("", "Features(x.mean(2))"),
-}
-
-
-@pytest.mark.parametrize("protocol", ["linear", "finetune"])
-@pytest.mark.parametrize("kind", OUTPUTS)
-def test_what_a_network_returns_and_computes_in_is_its_own(
-    kind: str, protocol: str, tmp_path: Path, typed: Callable[..., int]
-) -> None:
-    made, given = OUTPUTS[kind]
-    start = START
-    for old, new in (
-        ("Features(x.mean(2))", given),
-        ('("scale",)', '("first", "last")'),
-        ("self.scale = nn.Parameter(torch.ones(1))", "self.first = nn.Conv1d(12, 8, 9)"),
-        ("self.kept = [torch.as_tensor(np.asarray(kernels), dtype=torch.float32)]", made or "pass"),
-        ("torch.conv1d(signal, self.kept[0]).relu() * self.scale", "self.first(signal).relu()"),
-    ):
-        start = start.replace(old, new)
-    adapter = tmp_path / "outputs.py"
-    adapter.write_text(f"{start}\ndef build(weights=None):\n    return Kernels(0)\n")
-    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", protocol) == 0

@@ -77,18 +77,6 @@ def test_a_cell_of_another_key_makes_room(tmp_path: Path) -> None:
     assert not run.set_aside(one, "k6"), "whoever compares it with its hash finds it damaged"
 
 
-def test_what_whoever_has_a_claim_meets_is_its_own(tmp_path: Path) -> None:
-    """As of a machine that can begin no other process."""
-
-    def work() -> None:
-        with Store(tmp_path).claim("a") as mine:
-            assert mine
-            raise BlockingIOError("no process")
-
-    with pytest.raises(BlockingIOError, match="no process"):
-        work()
-
-
 def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
     """And a newer one, or a cell, takes its place."""
     run, one = Store(tmp_path), cell("a", 1)
@@ -238,21 +226,6 @@ def test_plans_of_many_processes_are_all_there(tmp_path: Path) -> None:
     joined = Store(tmp_path).plan()
     assert joined is not None
     assert {c.fit.model for c in joined.cells} == {"0", "1", "2"}
-
-
-def test_plans_are_joined(tmp_path: Path) -> None:
-    """A plan that holds the earlier one stands in its own order; else the newer cells stand
-    behind.
-    """
-    run = Store(tmp_path)
-    first, larger = request("b", 12, 1), request("ab", 1, 12)
-    assert run.plan() is None
-    assert run.join(plan_of(first)) == plan_of(first)
-    run.add_request(first)
-    assert run.join(plan_of(larger)) == plan_of(larger)
-    other = plan_of(request("ab", 1))
-    assert run.join(other).cells == (*plan_of(first).cells, cell("a", 1))
-    assert run.join(plan_of(first)) == plan_of(first)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from ecgbench import models
 from ecgbench.cards.cell import Training
 from ecgbench.cards.plan import Folders, Request
-from ecgbench.core.keys import key
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
 from ecgbench.results.study import read
@@ -70,22 +68,6 @@ def test_a_worker_alone_leaves_what_a_report_finds(
     assert study.main.to_csv() == read(whole).main.to_csv()
     assert list(study.main["status"]) == ["ok", "ok"]
     assert [len(part) for part in (study.models, study.datasets, study.tasks)] == [1, 1, 1]
-
-
-def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
-    run = alone(planned("I"))
-    (folder,) = cells_of(run)
-    note = json.loads((folder / "cell.json").read_text())
-    (cell,) = Store(run).existing_plan().cells
-    assert (note["identity"], note["key"]) == (cell.identity, key(note["key_facts"]))
-    assert (run / note["fit"] / "fit.json").is_file()
-    assert note["model"] in Store(run).facts("models")
-    assert note["dataset"] in Store(run).facts("datasets")
-    records, features = read_pooled(run, note["features"], folder)
-    predictions = pd.read_parquet(folder / "predictions.parquet")
-    assert records == list(predictions["record"])
-    assert features.shape == (len(records), models.get("tiny").CARD.dim)
-    assert features.dtype == np.float32
 
 
 @pytest.mark.parametrize(
