@@ -2,19 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
 from ecgbench import models
 from ecgbench.cli.new import TEMPLATES
-from ecgbench.data.contamination import NOT_STATED
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate.network import build
 from ecgbench.results.study import read
-from ecgbench.study.facts import network_facts
 from ecgbench.study.store import cells_of, noted
 
 WRITTEN = (TEMPLATES / "model.py").read_text()
@@ -43,23 +39,6 @@ def test_a_network_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
     name = named(tmp_path, "raises", WRITTEN.replace(start, f"        1 / 0\n{start}"))
     with pytest.raises(BadSetting, match=r"model 'raises' failed at raises\.py:\d+: Zero"):
         build(name, "random")
-
-
-@pytest.mark.parametrize("told", [(), ("PTB-XL",)])
-def test_a_card_without_published_weights_says_what_its_authors_file_has_met(
-    told: tuple[str, ...], tmp_path: Path
-) -> None:
-    source = WRITTEN.replace("corpora=()", f"corpora={told}")
-    name = named(tmp_path, f"told{len(told)}", source)
-    torch.save(build(name, "random").module.state_dict(), tmp_path / "best.pt")
-
-    def corpora(weights: str) -> Any:
-        network = build(name, weights)
-        read = SimpleNamespace(network=network, contract=network.card.contracts[0])
-        return list(network_facts(read)["corpora"])  # type: ignore[arg-type]
-
-    assert corpora(str(tmp_path / "best.pt")) == (list(told) or [NOT_STATED])
-    assert corpora("random") == [NOT_STATED]
 
 
 @pytest.mark.parametrize(

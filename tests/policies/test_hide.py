@@ -5,9 +5,7 @@ Every case runs over the names of the room and native, so a policy dropped into 
 without a line here.
 """
 
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,30 +230,3 @@ def test_a_policy_that_peeks_forgets_or_alters_is_stopped(
     for subset in SUBSETS:
         with pytest.raises(LeakError, match="policy 'bad'"):
             adapt(VIEW, subset.mask, contract("minmax-per-lead", fill, leads), Policy("bad", bad))
-
-
-def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path) -> None:
-    """They lie beside it, and so does a table that it reads itself."""
-    (tmp_path / "mine.py").write_text(
-        "from pathlib import Path\n"
-        "def fit(signals, leads):\n"
-        "    table = Path(__file__).with_name('table.csv').read_text()\n"
-        "    return {'mean': sum(s.mean(1) for s in signals)}\n"
-        "def fill(signal, measured, state):\n"
-        "    return signal\n"
-    )
-    for name in ("recording.npy", "table.csv"):
-        (tmp_path / name).write_text("1")
-
-    def signals() -> Iterator[np.ndarray]:
-        (tmp_path / "recording.npy").read_text()
-        yield np.zeros((12, 10), np.float32)
-
-    name = ROOM.resolve(str(tmp_path / "mine.py"))
-    Policy.of(name, signals)
-    before = ROOM.source_hash(name)
-    (tmp_path / "recording.npy").write_text("2")
-    assert ROOM.source_hash(name) == before
-    (tmp_path / "table.csv").write_text("2")
-    assert ROOM.source_hash(name) != before
-    ROOM.forget()

@@ -67,17 +67,6 @@ def test_how_the_papers_backward_column_came_about() -> None:
     }
 
 
-def test_the_papers_median_stands_beside_ours_where_all_numbers_of_leads_were_measured() -> None:
-    rows = [row("laef", n) for n in range(1, 13)]
-    found = {r["leads"]: r for r in cost.with_the_paper(rows)}
-    assert [*found] == [1, "median", 12]
-    ours = [r["gflop_forward_paper"] for r in rows]
-    assert found["median"]["gflop_forward_paper"] == pytest.approx((ours[5] + ours[6]) / 2)
-    assert found["median"]["latency_ms_sample_printed"] == "0.687"
-    assert found["median"]["forward_agrees"] is None
-    assert "median" not in {r["leads"] for r in cost.with_the_paper(rows[:-1])}
-
-
 @pytest.mark.long
 def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
     broken, raises = tmp_path / "broken.py", "raise RuntimeError('no kernel')\n        x = F.gelu"

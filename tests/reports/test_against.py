@@ -155,18 +155,6 @@ def test_a_task_with_another_number_of_labels_says_so_and_is_in_no_mean() -> Non
     assert all(over == "1 task" for _, over in means(of).values())
 
 
-def test_a_cell_without_a_number_is_named_and_no_mean_is_over_the_rest() -> None:
-    of = study()
-    failed = (of.main["task"] == "ptbxl_sub") & (of.main["model"] == "merl")
-    of.main.loc[failed, ["value", "std", "low", "high"]] = float("nan")
-    of.main.loc[failed, "status"] = "failed"
-    shown = tables(of)["against_paper"].rows
-    assert sum(row["ours"].text == "failed" and row["difference"] is None for row in shown) == 3
-    found = means(of)
-    assert {found["merl", n] for n in ("1", "12", "I")} == {(None, "PTB-XL Sub: failed")}
-    assert found["laef", "12"] == (pytest.approx(ADDED), "2 tasks")
-
-
 def head_only(protocol: str) -> Run:
     row = make.row("ptbxl_super", "stmem", "12", 0.9, 0.0)
     return make.build(
@@ -196,17 +184,6 @@ def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) ->
     assert found == {(1, "finetune"): (printed, False), (2, "linear"): (printed, True)}
     others = [r["theirs"] for r in records(numbers) if r["theirs_trained"] == "linear"]
     assert others == ([] if name == "paper" else [FMB["ptbxl_super", "stmem", "linear"]])
-
-
-def test_the_benchmark_has_its_own_number_of_labels() -> None:
-    of = study(
-        ("ptb",),
-        datasets=[make.dataset("ptb", "PTB", records_release=2000, quarantined=())],
-        tasks=[replace(make.task("ptb", "PTB", "ptb", n_labels=18), paper=22)],
-    )
-    # the paper prints what the benchmark printed, though it says 22 targets
-    assert means(of, "fmb") == {("merl", "12"): (pytest.approx(ADDED, abs=5e-4), "1 task")}
-    assert means(of, "paper")["merl", "12"] == (None, "no task has their number of labels")
 
 
 def test_other_metrics_are_refused_and_other_models_told() -> None:

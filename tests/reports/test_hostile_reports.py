@@ -135,6 +135,15 @@ def test_the_page_holds_text_only(folder):
             re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE)
             for k in ("href", "src", "xlink:href")
         )
+    ids = [attrs["id"] for _, attrs in seen if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    beside = {path.name for path in folder.iterdir()}
+    for link in (str(attrs["href"]) for tag, attrs in seen if tag != "image" and "href" in attrs):
+        inside = link[1:] in ids if link.startswith("#") else link in beside
+        assert inside or link.startswith("https://doi.org/")
+    style = text.partition("</style>")[0]
+    assert "url(" not in style
+    assert "@import" not in style
     (program,) = page.scripts
     assert program == (Path(reports.__file__).parent / "templates/page.js").read_text()
     digest = base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()

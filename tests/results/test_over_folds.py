@@ -118,19 +118,6 @@ def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test(
     assert "20 test patients, fewer than 30" in str(Notes(few[1].notes))
 
 
-def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
-    """Two labels have no share worth telling, however many folds; of three, one is in all folds."""
-    target, fold, first, _ = study(5)
-    assert evidence([cells_in_folds(target, fold, first)], "undefined").rows[0].share_label == ""
-    rare = np.zeros((200, 1), int)
-    rare[[np.flatnonzero(fold == k)[j] for k in range(1, 6) for j in (0, 1)]] = 1
-    three = np.hstack([target, rare])
-    scored = np.hstack([first, np.random.default_rng(0).normal(size=(200, 1))])
-    found = evidence([cells_in_folds(three, fold, scored)], "undefined").rows[0]
-    assert found.share_label == "L2"
-    assert found.share > 0.5
-
-
 def test_stored_folds_of_a_run_have_the_interval_that_is_made_by_hand(tmp_path: Path) -> None:
     """Of the table that is written: placements within each fold, the variance of their mean as if
     folds were independent, times 1 + 5 x (1/5) / (3/5).

@@ -118,21 +118,3 @@ def test_a_study_of_them(
     rows = study.main.set_index("leads")["note"]
     assert f"{left} test records without these leads" in str(rows["2"])
     assert "without these leads" not in str(rows["1"])
-
-
-def test_leads_that_nobody_has_are_skipped_with_the_reason(
-    typed: Callable[..., int], tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = tmp_path / "watch.py"
-    source.write_text(
-        PLUG_IN.replace("devices", "watch").replace("Devices", "Watch").replace("% 4", "% 1 + 1")
-    )
-    words = ["--tasks", str(source), "--leads", "I,V1,2", "--seeds", "1"]
-    assert typed(tmp_path / "out", *words) in (0, 1), capsys.readouterr().err
-    status = read(tmp_path / "out").main.set_index("leads")["status"]
-    assert dict(status) == {"I": "ok", "V1": "skipped", "2": "skipped"}
-    # what learns to fill absent leads has nothing to learn from
-    capsys.readouterr()
-    typed(tmp_path / "ridge", *words[:2], "--leads", "I", "--policy", "ridge")
-    told = capsys.readouterr()
-    assert "no training record has all twelve leads" in told.err + told.out

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ecgbench.study import progress
-from ecgbench.study.progress import JobDisplay, Terminal, TimeLeft
+from ecgbench.study.progress import JobDisplay, Terminal
 
 MIXED = [
     (1, ("stage", 1, "left on demo: test windows", 3, "windows")),
@@ -49,15 +48,3 @@ def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
         capsys.readouterr().err
         == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"
     )
-
-
-def test_the_time_left_is_that_of_the_cells_not_yet_finished(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = iter((0, 10, 120, 125, 900))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
-    finished = TimeLeft(20, Terminal(bars=False))
-    for done in (1, 4, 5, 20):
-        finished(done)
-    said = capsys.readouterr().err.splitlines()
-    assert said == ["4 of 20 cells in 2 min, at this pace 8 min left"]

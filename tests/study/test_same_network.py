@@ -160,22 +160,3 @@ def test_what_a_network_switches_while_it_computes_ends_with_its_job(
     made = read(tmp_path / "run").main.set_index("model")["value"]
     assert np.isfinite(made["next_kernels"])
     assert torch.get_default_dtype() == torch.float32
-
-
-@pytest.mark.long
-def test_weights_that_change_while_a_run_is_computed_are_told(
-    tmp_path: Path, typed: Callable[..., int]
-) -> None:
-    """As where a training still writes them: each fine-tuned fold opens the file."""
-    adapter, moved = tmp_path / "kernels.py", "    np.savez(weights, k=kernels + 1)\n"
-    (tmp_path / "files").mkdir()
-    body = "    kernels = np.load(weights)['k']\n    network = Kernels(kernels)\n"
-    file, build = tmp_path / "files" / "k.npz", f"{START}\ndef build(weights=None):\n{body}"
-    words = ["--models", str(adapter), "--weights", f"kernels={file}", "--folds", "3"]
-    words += ["--protocol", "finetune", "--set", "training.epochs=1"]
-    for still in (True, False):
-        adapter.write_text(f"{build}{moved if still else ''}    return network\n")
-        np.savez(file, k=kernels(1))
-        assert typed(tmp_path / "run", *words) == 0
-        notes = [note.kind for note in read(tmp_path / "run").notes]
-        assert ("SEVERAL WEIGHTS" in notes) == still
