@@ -1,7 +1,6 @@
 """Every metric keeps its promises; and one that does not is found out."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -102,18 +101,6 @@ def test_what_is_no_number_of_a_label_is_never_averaged(tmp_path: Path, value: s
     metrics.resolve(plug_in(tmp_path, value, "None"))
     with pytest.raises(BadSetting, match="check metric"):
         score("mine", predicted(), DRAWS)
-
-
-def test_a_draw_without_both_values_of_a_label_has_no_value(tmp_path: Path) -> None:
-    of_x = predicted().drop(columns=["target:y", "probability:y"])
-    made = []
-    for value in (SHARE, f"np.nan_to_num({SHARE})"):
-        metrics.ROOM.forget()
-        metrics.resolve(plug_in(tmp_path, value, "None"))
-        made.append(score("mine", of_x, replace(DRAWS, bootstrap="multinomial")))
-    ends = [[one.columns[end].tolist() for end in ("low", "high")] for one in made]
-    assert ends[0] == ends[1]
-    assert made[0].lost > 0
 
 
 DRAWS = Draws(dataset="any", patients=tuple("abcdef"), draws=100, bootstrap="none")

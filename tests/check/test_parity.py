@@ -8,7 +8,6 @@ import subprocess
 import types
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.cards.model import Weights
 from ecgbench.check import parity
 from ecgbench.errors import BadSetting
 from ecgbench.layers.features import Features
@@ -152,19 +150,6 @@ def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
     }
     keys = spare | {"input": {"name": "ti-ny", "T": 30}}
     assert parity.passed(verdict(tmp_path, golden("s"), "s", keys))
-
-
-def test_the_card_tells_how_names_differ(tiny: types.ModuleType, tmp_path: Path) -> None:
-    renamed = [{**e, "key": f"module.{e['key']}"} for e in entries()]
-    twin = {"key": "alias", "shape": [5], "same_tensor_as": "norm.bias"}
-    left_out = {"key": "dense.weight", "shape": [3]}
-    keys = {"entries": [*renamed, left_out, twin], "input": {"name": "ti-ny", "T": 30}}
-    assert "only in the file" in verdict(tmp_path, golden("s"), "s", keys)[0].reason
-    layout = Weights(
-        name="w", url="", file="", sha256=None, licence="", prefix="module.", drop=("dense.",)
-    )
-    tiny.CARD = replace(tiny.CARD, weights=(layout,))  # type: ignore[attr-defined]
-    assert all(row.status != "cannot compute" for row in verdict(tmp_path, golden("s"), "s", keys))
 
 
 @pytest.mark.usefixtures("tiny")

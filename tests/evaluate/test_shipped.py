@@ -31,18 +31,6 @@ KNOWN = [
 ]
 
 
-CLASSES = Path(models.__file__).parent / "classes"
-FEWER = """
-from dataclasses import replace
-from ecgbench.models import limb6_rhythm as own
-
-(W,) = own.CARD.weights
-W = replace(W, classifier=replace(W.classifier, table={table!r}))
-CARD = replace(own.CARD, name="", title="Fewer", weights=(W,))
-build = own.build
-"""
-
-
 def of_pack(prefix: str, classes: int, dim: int) -> dict[str, torch.Tensor]:
     """A head with the numbers of a parity pack."""
     shapes = {f"{prefix}weight": (classes, dim), f"{prefix}bias": (classes,)}
@@ -156,17 +144,6 @@ def test_a_run_of_what_is_shipped(
     told = pd.read_parquet(results["I"].fit_folder / "validation.parquet")
     assert (told["target:PACE"] == -1).all()
     assert set(told["target:AFIB"]) == {0, 1}
-
-    # of another classifier, which knows one label less: they are side by side and not compared
-    table = pd.read_csv(CLASSES / "limb6_rhythm.csv", dtype=str, keep_default_na=False)
-    table.loc[table["scp"] == "SR", ["scp", "snomed"]] = ""
-    table.to_csv(tmp_path / "fewer.csv", index=False)
-    (tmp_path / "fewer.py").write_text(FEWER.format(table=str(tmp_path / "fewer.csv")))
-    assert typed(run, *words, "--models", f"limb6_rhythm,{tmp_path / 'fewer.py'}") == 0
-    both = read(run)
-    assert set(both.main["status"]) == {"ok"}
-    assert both.comparisons.empty
-    assert "mean over 1 to 2 of 12 labels of PTB-XL Rhythm" in "\n".join(summary(both, None))
 
     capsys.readouterr()
     for words, said in (

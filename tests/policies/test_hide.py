@@ -55,7 +55,7 @@ def test_hidden_leads_change_no_bit(
     """The promise the study rests on: whatever stands in a lead that was not measured, the network
     receives the same bytes.
     """
-    noise = np.random.default_rng(1).normal(0, 1e3, VIEW.shape).astype(np.float32)
+    noise, was = np.random.default_rng(1).normal(0, 1e3, VIEW.shape), VIEW.copy()
     for subset in SUBSETS:
         there = subset.mask[:, None]
         others = [
@@ -66,26 +66,12 @@ def test_hidden_leads_change_no_bit(
             adapt(v, subset.mask, contract(normalisation, fill, leads), policies[name])
             for v in (VIEW, *others)
         ]
-        assert len({(signal.tobytes(), measured.tobytes()) for signal, measured in results}) == 1, (
-            str(subset)
-        )
-
-
-@pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
-@pytest.mark.parametrize(("normalisation", "fill"), FEEDINGS)
-@pytest.mark.parametrize("name", POLICIES)
-def test_shapes_and_what_counts_as_measured(
-    name: str, normalisation: str, fill: str, leads: tuple[str, ...], policies: dict[str, Policy]
-) -> None:
-    for subset in SUBSETS:
-        view = VIEW.copy()
-        signal, measured = adapt(
-            view, subset.mask, contract(normalisation, fill, leads), policies[name]
-        )
+        assert len({(s.tobytes(), m.tobytes()) for s, m in results}) == 1, str(subset)
+        signal, measured = results[0]
+        assert np.array_equal(VIEW, was)
         assert signal.shape == (len(leads), 80)
         assert signal.dtype == np.float32
         assert measured.dtype == bool
-        assert np.array_equal(view, VIEW)
         if name == NATIVE:
             assert measured.tolist() == [n in subset for n in leads]
             assert np.array_equal(np.isnan(signal), np.repeat(~measured[:, None], 80, 1))

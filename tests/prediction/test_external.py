@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.errors import BadSetting
-from ecgbench.prediction.external import labelled, lines, mapping, scored
+from ecgbench.prediction.external import labelled, lines, scored
 
 N = 120
 
@@ -86,10 +86,3 @@ def test_labels_that_do_not_meet_are_asked_about(
     with pytest.raises(BadSetting) as error:
         scored(predicted, labelled(table, pairs), pairs)
     assert named in str(error.value)
-
-
-def test_what_is_no_pair() -> None:
-    assert mapping("AFIB=A, SR=~") == {"AFIB": "A", "SR": "~"}
-    for text in ("AFIB", "AFIB=", "AFIB=A,AFIB=B"):
-        with pytest.raises(BadSetting):
-            mapping(text)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ecgbench import models
-from ecgbench.profile import cost, model, paper
+from ecgbench.profile import cost, model
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 
@@ -26,45 +25,6 @@ class Silent:
 def _leave_no_plug_in():
     yield
     models.ROOM.forget()
-
-
-def row(name: str, leads: int) -> dict[str, Any]:
-    """What `cost.measure` would give for the paper's columns, without a process."""
-    module = models.get(name)
-    with torch.device("meta"):  # shapes alone are counted
-        card, network = module.CARD, module.build()
-    found = paper.count(name, network, card.dim, card.contracts[0].received, leads)
-    assert found is not None
-    backbone = sum(p.numel() for p in network.parameters()) / 1e6
-    return {
-        "model": name,
-        "leads": leads,
-        "samples": card.contracts[0].received,
-        "params_backbone_m": backbone,
-        "params_with_head_m": backbone + 5 * (card.dim + 1) / 1e6,
-        "gflop_forward_paper": found.forward / 1e9,
-        "backward_layers": found.backward / 1e9,
-        "backward_layers_dense": found.backward_dense / 1e9,
-    }
-
-
-def test_how_the_papers_backward_column_came_about() -> None:
-    """Seven baselines: forward and backward together, grouped convolutions over-counted; LAEF at 12
-    leads: twice the forward.
-    """
-    known = ("ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc", "laef")
-    rows = [row(name, 12) for name in known] + [row("laef", 1)]
-    found = {(r["model"], r["leads"]): r for r in cost.with_the_paper(rows)}
-    assert len(found) == len(rows)
-    assert all(r["forward_agrees"] for r in found.values())
-    rules = list(cost.RULES)
-    assert {key: r["backward_rule"] for key, r in found.items()} == {
-        **{(name, 12): "forward + backward" for name in known},
-        ("ecgfounder", 12): rules[3],
-        ("hubertecg", 12): rules[3],
-        ("laef", 12): "2 x forward",
-        ("laef", 1): "none of these",
-    }
 
 
 @pytest.mark.long

@@ -79,19 +79,6 @@ def test_who_may_be_the_best_and_who_may_not(three: Run) -> None:
     assert rows["12", "weak"]["p_holm"] < 0.001
 
 
-@pytest.mark.long
-def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> None:
-    lacking = replace(MADE, lacking=[("c", "near", "1")])
-    one = make(tmp_path / "run", lacking)
-    row = rows_of(one)["1", "near"]
-    assert row["value"] is None
-    assert row["note"] == "no mean: no score in c (near at 1: failed)"
-    assert row["rank"] is None
-    # the others are compared as before, and so is it at twelve leads
-    assert rows_of(one)["1", "good"]["tasks"] == 4
-    assert rows_of(one)["12", "near"]["value"] is not None
-
-
 def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> None:
     same = replace(MADE, skill=lambda model, leads: 1.4, shared=1.0, leads="12")
     one = make(tmp_path / "run", same)

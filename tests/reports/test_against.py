@@ -15,7 +15,6 @@ from ecgbench.results.study import Run
 from tests import by_hand as make
 
 PAPER = {(r.task, r.model, r.leads): r.value for r in published.printed("paper")}
-FMB = {(r.task, r.model, r.trained): r.value for r in published.printed("fmb")}
 ADDED = 0.01
 
 
@@ -141,49 +140,6 @@ def test_how_leads_are_drawn_and_filled_matters_where_some_are_missing(
 ) -> None:
     lost = {n for (_, n), (mean, over) in means(change(study())).items() if mean is None}
     assert lost == set(leads)
-
-
-def test_a_task_with_another_number_of_labels_says_so_and_is_in_no_mean() -> None:
-    of = study(("ptbxl_sub", "ptbxl_super"))
-    tasks = [replace(t, paper=22 if t.name == "ptbxl_sub" else t.n_labels) for t in of.tasks]
-    of = replace(of, tasks=tasks)
-    shown = tables(of)["against_paper"]
-    assert {row["task"].text: row["differs"] for row in shown.rows} == {
-        "PTB-XL Sub": "5 labels, theirs 22",
-        "PTB-XL Super": "nothing known",
-    }
-    assert all(over == "1 task" for _, over in means(of).values())
-
-
-def head_only(protocol: str) -> Run:
-    row = make.row("ptbxl_super", "stmem", "12", 0.9, 0.0)
-    return make.build(
-        [row],
-        models=[make.model("stmem", "ST-MEM", 1)],
-        tasks=[replace(make.task("ptbxl_super", "PTB-XL Super"), paper=5)],
-        datasets=[make.dataset(records=21_799, quarantined=())],
-        provenance=replace(make.PROVENANCE, protocol=protocol),
-    )
-
-
-@pytest.mark.parametrize("name", ["paper", "fmb"])
-def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) -> None:
-    of = replace(head_only("finetune"), other_runs=(head_only("linear"),))
-    numbers = tables(of, name)[f"against_{name}"].numbers
-    assert numbers is not None
-    found = {
-        (r["run"], r["protocol"]): (r["theirs"], r["comparable"])
-        for r in records(numbers)
-        if r["theirs_trained"] == "finetune"
-    }
-    printed = (
-        PAPER["ptbxl_super", "stmem", "12"]
-        if name == "paper"
-        else FMB["ptbxl_super", "stmem", "finetune"]
-    )
-    assert found == {(1, "finetune"): (printed, False), (2, "linear"): (printed, True)}
-    others = [r["theirs"] for r in records(numbers) if r["theirs_trained"] == "linear"]
-    assert others == ([] if name == "paper" else [FMB["ptbxl_super", "stmem", "linear"]])
 
 
 def test_other_metrics_are_refused_and_other_models_told() -> None:

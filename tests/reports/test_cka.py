@@ -60,12 +60,6 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
     assert figures == {"cka"}
 
 
-def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--leads", "1,12", "--set", "run.keep_features=no") == 0
-    (section,) = reports.sections("cka", read(tmp_path / "run"))
-    assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
-
-
 def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -> None:
     """Half of the records give one side the same features: they look alike, and are not seen."""
     random = np.random.default_rng(0)

@@ -5,18 +5,16 @@ CSV.
 import base64
 import csv
 import hashlib
-import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from ecgbench import reports
 from ecgbench.core.note import Note, Notes
-from ecgbench.reports import csv_text, write
+from ecgbench.reports import write
 from tests import by_hand as make
 
 pytestmark = [pytest.mark.long, pytest.mark.rendered]
@@ -208,15 +206,3 @@ def test_no_cell_of_a_csv_is_a_formula_and_numbers_are_untouched(folder):
         "two\nlines",
         "'\n=1",
     } <= table
-
-
-def test_the_convention_of_csv_text():
-    frame = pd.DataFrame({"a": ["=1+1", "−1", "I+II", " =x"], "b": [-0.5, -3, True, None]})
-    text = csv_text(frame)
-    assert list(csv.reader(io.StringIO(text))) == [
-        ["a", "b"],
-        ["'=1+1", "-0.5"],
-        ["−1", "-3"],
-        ["I+II", "true"],
-        ["' =x", ""],
-    ]

@@ -79,14 +79,3 @@ def test_a_label_that_is_lost_cancels_a_yes(tmp_path: Path) -> None:
     few = replace(how, prevalence={"A3": 0.008})
     row = rows_of(make(tmp_path / "few", few))["good", "II", report.OWN]
     assert row["lost_label"] == ""
-
-
-def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
-    """It has about 70 positives, and fewer than 20 of them in each of five folds."""
-    data = {"alpha": Data(tasks={"a": 8}, records=1500, prevalence=0.045)}
-    how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.9)
-    one = make(tmp_path / "run", replace(how, models=("good",), folds=5))
-    row = rows_of(one)["good", "II", report.OWN]
-    counts = {int(r.predictions()["target:A3"].sum()) for r in one.results}
-    assert max(counts) < report.LEAST_POSITIVES < 5 * min(counts)
-    assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")

@@ -73,16 +73,6 @@ def test_own_recordings_have_a_line_for_each_diagnosis(built: Build) -> None:
     assert "patients with it" in opening(named).lines[0][1]
 
 
-def test_named_leads_and_one_model_have_lines_too_and_few_patients_are_said(built: Build) -> None:
-    rare = {"HEART1": 0.005}
-    study = built({"good": {"12": 1.5}}, prevalence=rare)
-    (_, _), (head, rest) = opening(study).lines
-    row = verdicts(study).set_index(["leads", "label"]).loc[("I", "HEART1")]
-    assert (row["chance"], head) == ("too few", "")
-    assert "too few" in rest
-    assert numbers(rest) == [1]
-
-
 @pytest.mark.parametrize(("skill", "best"), [(0.3, True), (1.48, False)])
 def test_of_several_models_one_is_best_only_where_that_is_no_chance(
     built: Build, skill: float, best: bool

@@ -120,22 +120,6 @@ def test_records_of_which_a_label_is_not_known_are_left_out_of_it(study: Run) ->
         )
 
 
-def test_predictive_values_are_at_stated_prevalences_and_at_the_test_set_s_own(
-    study: Run,
-) -> None:
-    table = found(study)
-    for row in table[table["thresholds"] == FROZEN].to_dict("records"):
-        if row["label"] == "mean of labels":
-            continue
-        own = row["positives"] / (row["positives"] + row["negatives"])
-        for name, share in {"0.01": 0.01, "0.05": 0.05, "0.1": 0.1, "test_set": own}.items():
-            right = row["sensitivity"] * share
-            wrong = (1 - row["specificity"]) * (1 - share)
-            assert row[f"ppv_{name}"] == pytest.approx(right / (right + wrong))
-            for value in (f"ppv_{name}", f"npv_{name}"):
-                assert row[f"{value}_low"] <= row[value] <= row[f"{value}_high"]
-
-
 def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     made = replace(
         VALIDATED,

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from ecgbench.cli import app
 from ecgbench.data.select import only_labelled
 from ecgbench.errors import BadSetting
-from ecgbench.results.labels_used import crossing
 
 
 def test_patients_are_nested_and_the_test_split_keeps_its_labels() -> None:
@@ -34,10 +33,6 @@ def test_a_number_that_cannot_be(words: list[str], tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
     assert isinstance(done.exception, BadSetting)
     assert not (tmp_path / "run").exists()
-
-
-def test_an_unknown_end_gives_no_bound() -> None:
-    assert np.isnan(crossing([10, 20], [-1, np.nan]))
 
 
 @pytest.mark.long

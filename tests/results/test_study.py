@@ -205,10 +205,8 @@ def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
     }
     assert [n for n in map(str, study.notes) if said in n] == [f"Fit of Fair (Toy): {said}."]
     report(study, tmp_path / "report")
-    for name, mark in (("main_table.md", "<sup>1</sup>"), ("main_table.tex", "script{1}")):
-        text = (tmp_path / "report" / name).read_text()
-        assert text.count(mark) >= len(study.main) // 2, "at the scores, and before the words"
-        assert said in text
+    for name in ("main_table.md", "main_table.tex"):
+        assert said in (tmp_path / "report" / name).read_text()
     document = fit_of(run, "good") / "fit.json"
     document.write_bytes(document.read_bytes().replace(b"[", b"{"))
     again = read(run.path)

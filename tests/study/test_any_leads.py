@@ -5,16 +5,11 @@ study of them from end to end.
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ecgbench import datasets
-from ecgbench.data.prepare import prepare
-from ecgbench.data.views import View
-from ecgbench.datasets import demo
 from ecgbench.ecg.draw import draw
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
-from ecgbench.models import laef
 from ecgbench.results.study import read
 
 PLUG_IN = '''"""The demo's records as four kinds of devices would have recorded them."""
@@ -59,29 +54,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "devices.py").write_text(PLUG_IN)
     datasets.resolve(str(folder / "devices.py"))
     return folder
-
-
-def test_what_is_stored_is_what_the_device_recorded(folder: Path) -> None:
-    copy = prepare("devices", None, folder / "prepared", limit=int(LIMIT))
-    views = View(copy, laef.CARD.contracts[0])
-    assert len({int(bits) for bits in copy.available}) == 4
-    for record in copy.index["record"][:12]:
-        number = int(record[1:])
-        got, whole = copy.recording(record), demo.recording(number)
-        assert set(got.leads) == held(record)
-        there = np.isin(LEADS, got.leads)
-        measured = (
-            np.isin(LEADS, HELD[number % 4])
-            if number % 4 != 2
-            else np.isin(LEADS, ("I", "II", "V5"))
-        )
-        assert np.array_equal(got.rows[measured], whole.signal[measured])
-        # limb leads that follow from two are as exact as 16 bits
-        np.testing.assert_allclose(got.rows[there], whole.signal[there], atol=2e-3)
-        assert np.isnan(got.rows[~there]).all()
-        seen = views.get(record)
-        assert np.array_equal(np.isfinite(seen).all(axis=1), there)
-        assert np.array_equal(np.isnan(seen).all(axis=1), ~there)
 
 
 def test_a_study_of_them(

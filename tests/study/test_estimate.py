@@ -1,15 +1,12 @@
 """What `--dry-run` tells: the tiny plug-in on the demo."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from ecgbench.data import disk
-from ecgbench.stats.detectable import expected
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12")
@@ -46,19 +43,11 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
 
 
 @pytest.mark.long
-def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
+def test_finished_cells_are_left_out(told: Told) -> None:
     told("--limit", "60")
     assert told("--dry-run", "--limit", "60").endswith("\nnothing is left to compute\n")
     text = told("--dry-run", "--limit", "60", "--leads", "1,2,12,I")
     assert "6 cells of 1 fit (probe), 5 of them finished" in text
-    # the labels are known now, and so is what difference a study like this finds
-    (smallest,) = re.findall(
-        r"\n  demo: 4 of 5 such studies find a difference of ([\d.]+) points", text
-    )
-    table = pd.read_parquet(next(tmp_path.rglob("scores.parquet")))
-    labels = table[(table["metric"] == "auroc") & (table["label"] != "macro")]
-    told_by_hand = expected(labels["positives"], labels["n"] - labels["positives"], 0.85, 0.5)
-    assert float(smallest) == pytest.approx(100 * told_by_hand, abs=0.05)
     assert [line.split()[:4] for line in text.splitlines() if line.startswith("tiny ")] == [
         ["tiny", "demo", "1", "1"]
     ]

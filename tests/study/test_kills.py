@@ -6,10 +6,7 @@
 import hashlib
 import json
 import multiprocessing
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,18 +18,6 @@ from ecgbench.study.store import Store
 from ecgbench.study.store import cells_of as cells_of_run
 
 pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
-USUAL += ("--protocol", "linear", "--set", "training.epochs=3")
-USUAL += ("--set", "run.report=no", "--models")
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def start(out: Path, prepared: Path, words: tuple[str, ...]) -> "subprocess.Popen[str]":
-    line = [sys.executable, "-m", "ecgbench", "run", *USUAL, *words]
-    line += ["--prepared", str(prepared), "--out", str(out)]
-    return subprocess.Popen(
-        line, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
 
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:
@@ -44,10 +29,8 @@ def intact(out: Path) -> dict[str, tuple[int, str]]:
         # a kill between the last file and the folder's name; the next run sweeps it
         if done.parent.name.startswith("."):
             continue
-        for name, said in {
-            **json.loads(done.read_text()),
-            "DONE": hashlib.sha256(done.read_bytes()).hexdigest(),
-        }.items():
+        own = hashlib.sha256(done.read_bytes()).hexdigest()
+        for name, said in (json.loads(done.read_text()) | {"DONE": own}).items():
             path = done.with_name(name)
             assert hashlib.sha256(path.read_bytes()).hexdigest() == said, path
             found[str(path.relative_to(out))] = (path.stat().st_mtime_ns, said)

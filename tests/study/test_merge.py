@@ -2,7 +2,6 @@
 do not share a row.
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +60,6 @@ def test_a_whole_cell_replaces_a_damaged_newer_one(tmp_path: Path) -> None:
     (ours.cell_folder(ONE) / "more").write_text("cut")
     assert merge(ours.path, theirs.path, ours.path)["cells"] == 1
     assert key_of(ours) == key(known(ONE, "k2"))
-
-
-def test_a_cell_in_the_place_of_another_is_left_out(tmp_path: Path) -> None:
-    ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", TWO, "k2", 1.0)
-    shutil.copytree(theirs.cell_folder(TWO), theirs.cell_folder(ONE))
-    counts = merge(ours.path, theirs.path, ours.path)
-    assert (counts["cells"], counts["damaged"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

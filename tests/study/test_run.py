@@ -315,21 +315,3 @@ def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
     with pytest.raises(BadSetting, match="--device cuda:1: no NVIDIA GPU answers on this machine"):
         demand(choose("cuda:1"))
     demand(choose("auto"))
-
-
-def test_cells_of_another_version_of_torch_are_told(
-    typed: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Features of the one serve cells of the other, so that a cell may come from two."""
-    from ecgbench.evaluate import network
-
-    out = tmp_path / "run"
-    assert typed(out, "--leads", "12") == 0
-    ours = network.environment("cpu")
-    monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
-    assert typed(out, "--leads", "12,I") == 0
-    study = read(out)
-    assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
-    assert any(f"({ours}, torch 9, cpu + {ours})" in note for note in map(str, study.notes))

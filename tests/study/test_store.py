@@ -191,17 +191,6 @@ def test_a_damaged_plan_is_refused(tmp_path: Path) -> None:
             Store(tmp_path).plan()
 
 
-def test_facts_of_a_network_are_written_once(tmp_path: Path) -> None:
-    run = Store(tmp_path)
-    first = run.add_facts("models", {"name": "a", "weights": "random"})
-    other = run.add_facts("models", {"name": "a", "weights": "released"})
-    assert run.add_facts("models", {"weights": "random", "name": "a"}) == first != other
-    assert run.facts("models") == {
-        first: {"name": "a", "weights": "random"},
-        other: {"name": "a", "weights": "released"},
-    }
-
-
 def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrier") -> None:
     run = Store(folder)
     gate.wait()
