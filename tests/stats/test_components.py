@@ -195,6 +195,16 @@ def test_joint_draws_have_the_variance_of_each_contrast_and_their_correlation() 
     ).all()
 
 
+def test_a_label_by_itself_is_the_contrast_of_it_alone() -> None:
+    target, patients, scores = study(k=1, n=150)
+    target[:, 0] = np.arange(150) % 4 == 0
+    alone = components(target, patients, scores)
+    (found,) = alone.by_label((1, -1, 0))
+    whole = alone.difference(0, 1)
+    expected = pytest.approx((whole.value, whole.variance, whole.df), rel=1e-12)
+    assert (found.value, found.variance, found.df) == expected
+
+
 def test_labels_by_themselves_are_those_of_the_macro() -> None:
     target, patients, scores = study(k=5)
     made = components(target, patients, scores)
