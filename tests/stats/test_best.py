@@ -34,3 +34,8 @@ def test_two_models_by_hand() -> None:
     apart[:, 0, 1], apart[:, 1, 0] = z, -z
     found = upper_bounds([0.8, 0.7], np.full((2, 2), 0.05), apart)
     assert found == pytest.approx([0.1 + 1.645 * 0.05, -0.1 + 1.645 * 0.05], abs=1e-3)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="of 2 models"):
+        upper_bounds([1, 2], np.ones((3, 3)), np.ones((5, 2, 2)))
