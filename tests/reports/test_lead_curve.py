@@ -83,7 +83,7 @@ def test_a_task_without_any_score_is_said_to_have_none(tmp_path):
     [
         [make.row("ptbxl_super", "laef", leads, 0.9) for leads in ("II", "I")],
         [make.row("ptbxl_super", "laef", "1", status="failed")],
-        [make.row("ptbxl_super", "laef", "1", 0.5, low=0.51, high=0.6)],
+        [make.row("ptbxl_super", "laef", n, 0.5, low=0.51, high=0.6) for n in ("1", "2")],
         [make.row("ptbxl_super", f"m{i}", n, 0.6) for i in range(20) for n in ("1", "V1")],
     ],
     ids=["only named", "nothing", "outside its interval", "more models than colours"],

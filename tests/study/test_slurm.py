@@ -88,16 +88,12 @@ class Cluster:
         run("slurmd")
         until(lambda: "idle" in said("sinfo", "-h", "-o", "%t"), 30)
 
-    def end(self, daemon: str, how: int = signal.SIGTERM) -> None:
-        pid = int((self.folder / f"{daemon}.pid").read_text())
-        with suppress(ProcessLookupError):
-            os.kill(pid, how)
-        until(lambda: not Path(f"/proc/{pid}").exists(), 20)
-
     def down(self) -> None:
         for daemon in ("slurmd", "slurmctld"):
             with suppress(OSError, ValueError):
-                self.end(daemon)
+                pid = int((self.folder / f"{daemon}.pid").read_text())
+                os.kill(pid, signal.SIGTERM)
+                until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), 20)
 
 
 def _port() -> int:
@@ -111,22 +107,17 @@ def run(*words: str) -> None:
 
 
 def said(*words: object) -> str:
-    return subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-
-
-def env() -> dict[str, str]:
-    """As `here` has it."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    return {**kept, "NO_COLOR": "1", "ECGBENCH_PREPARED": "prepared"}
+    line = list(map(str, words))
+    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def started(log: Path, *words: object, cwd: Path) -> "subprocess.Popen[bytes]":
-    """An `ecgbench` command, as a person types it."""
+    """An `ecgbench` command, as a person types it; the environment is that of `here`."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+    env = {**kept, "NO_COLOR": "1", "ECGBENCH_PREPARED": "prepared"}
     line = [sys.executable, "-m", "ecgbench", *map(str, words)]
     with log.open("w") as told:
-        return subprocess.Popen(line, cwd=cwd, env=env(), stdout=told, stderr=told)
+        return subprocess.Popen(line, cwd=cwd, env=env, stdout=told, stderr=told)
 
 
 def ended(process: "subprocess.Popen[bytes]", seconds: float) -> int:
@@ -186,9 +177,8 @@ def running() -> dict[str, int]:
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (place / "cmdline").read_bytes().decode().split("\0")
-            env = dict(
-                pair.partition("=")[::2] for pair in (place / "environ").read_text().split("\0")
-            )
+            pairs = (place / "environ").read_text().split("\0")
+            env = dict(pair.partition("=")[::2] for pair in pairs)
             if "submitit.core._submit" in words and words[0] == sys.executable:
                 name = "_".join(env[f"SLURM_ARRAY_{part}_ID"] for part in ("JOB", "TASK"))
                 found[name] = int(place.name)
@@ -229,9 +219,8 @@ def test_whatever_happens_to_jobs_the_numbers_are_those_of_one_process(
     array = next(iter(alive)).partition("_")[0]
     os.kill(alive[f"{array}_0"], signal.SIGKILL)
     said("scancel", f"{array}_1")
-    before = said(
-        "sbatch", "--parsable", "-p", "high", "-n", 8, "--wrap", "sleep 2", "-o", "/dev/null"
-    )
+    words_of = ("-p", "high", "-n", 8, "--wrap", "sleep 2", "-o", "/dev/null")
+    before = said("sbatch", "--parsable", *words_of)
     until(lambda: not said("squeue", "-h", "-j", before.strip(), "-t", "PD,R,CG"), 180)
     shown = here("runs", "status", "run", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
