@@ -58,8 +58,8 @@ def test_weights_outside_the_state_dict_are_in_the_key(
 ) -> None:
     adapter = tmp_path / "own" / "kernels.py"
     adapter.parent.mkdir()
-    read = "np.load(weights)['k']"
-    adapter.write_text(f"{START}\ndef build(weights=None):\n    return Kernels({read})\n")
+    given = "np.load(weights)['k']"
+    adapter.write_text(f"{START}\ndef build(weights=None):\n    return Kernels({given})\n")
     run, scores = tmp_path / "run", []
     for seed in (1, 2):
         file = write(tmp_path / "files", kernels(seed))
