@@ -1,7 +1,6 @@
 """Every metric keeps its promises; and one that does not is found out."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -33,17 +32,11 @@ SHARE = "np.where(target.all(0) | ~target.any(0), np.nan, 1 - np.abs(target - sc
     ("value", "influence", "caught_by"),
     [
         ("np.full(target.shape[1], 0.5)", "None", "NaN where a label"),
-        (f"2 * {SHARE}", "None", "one float64 per label"),
         ("score.mean()", "None", "one float64 per label"),
         (f"({SHARE}) * (1 - 1e-6 * score[0, 0])", "None", "the order of the records"),
         (f"{SHARE} - 1e-4 * score.mean()", "None", "labels do not depend"),
         (f"1 - {SHARE}", "None", "better predictions"),
         (SHARE, "np.abs(target - score)", "influence values sum to 0"),
-        (
-            SHARE,
-            "5 * (np.abs(target - score).mean(0) - np.abs(target - score))",
-            "influence values sum to 0",
-        ),
     ],
 )
 def test_a_bad_metric_is_caught(tmp_path: Path, value: str, influence: str, caught_by: str) -> None:
@@ -59,9 +52,7 @@ TOGETHER = "np.append(((score > 0.5) == target).all(1).mean(), np.full(len(label
     [
         (TOGETHER, ""),
         (f"({TOGETHER})[1:]", "one float64 per label"),
-        (f"1 - {TOGETHER}", "better predictions"),
         (f"{TOGETHER} - 1e-6 * score[0, 0]", "the order of the records"),
-        (f"np.nan_to_num({TOGETHER})", "NaN where a label"),
     ],
 )
 def test_a_bad_metric_of_all_labels_together_is_caught(
@@ -80,12 +71,9 @@ RANKED = "from ecgbench.stats import auroc\ndef wins(target, score):\n    return
 @pytest.mark.parametrize(
     "wins",
     [
-        "auroc.wins(target, score) + 1",
         "auroc.wins(target, 1 - score)",
         "0.5 * auroc.wins(target, score)",
-        "auroc.wins(target, score) * (target == 1)",
         "auroc.wins(target, score)[:, :1]",
-        "-auroc.wins(target, score).astype(float)",
     ],
 )
 def test_wins_that_do_not_give_the_value_are_refused(tmp_path: Path, wins: str) -> None:
@@ -101,29 +89,10 @@ def test_wins_that_do_not_give_the_value_are_refused(tmp_path: Path, wins: str) 
 
 
 @pytest.mark.parametrize(
-    "influence",
-    [
-        "np.abs(target - score)",
-        "np.abs(target - score) - 5.0",
-        "np.full(target.shape, np.nan)",
-        "100 + 0 * score",
-    ],
-)
-def test_an_interval_that_does_not_hold_its_value_is_refused(
-    tmp_path: Path, influence: str
-) -> None:
-    metrics.resolve(plug_in(tmp_path, SHARE, influence))
-    with pytest.raises(BadSetting, match="influence values"):
-        score("mine", predicted(), DRAWS)
-
-
-@pytest.mark.parametrize(
     "value",
     [
         f"np.nan_to_num({SHARE})",
-        f"np.where(np.isnan({SHARE}), np.inf, {SHARE})",
         f"np.ma.masked_invalid({SHARE})",
-        f"np.ma.masked_less({SHARE}, 2)",
         f"{SHARE} + 0.1j",
         f"{SHARE} * np.random.rand()",
     ],
@@ -132,18 +101,6 @@ def test_what_is_no_number_of_a_label_is_never_averaged(tmp_path: Path, value: s
     metrics.resolve(plug_in(tmp_path, value, "None"))
     with pytest.raises(BadSetting, match="check metric"):
         score("mine", predicted(), DRAWS)
-
-
-def test_a_draw_without_both_values_of_a_label_has_no_value(tmp_path: Path) -> None:
-    of_x = predicted().drop(columns=["target:y", "probability:y"])
-    made = []
-    for value in (SHARE, f"np.nan_to_num({SHARE})"):
-        metrics.ROOM.forget()
-        metrics.resolve(plug_in(tmp_path, value, "None"))
-        made.append(score("mine", of_x, replace(DRAWS, bootstrap="multinomial")))
-    ends = [[one.columns[end].tolist() for end in ("low", "high")] for one in made]
-    assert ends[0] == ends[1]
-    assert made[0].lost > 0
 
 
 DRAWS = Draws(dataset="any", patients=tuple("abcdef"), draws=100, bootstrap="none")

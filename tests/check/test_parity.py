@@ -5,11 +5,9 @@ rule; tests/models/test_laws.py has the authors' own packs.
 import json
 import math
 import subprocess
-import sys
 import types
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.cards.model import Weights
 from ecgbench.check import parity
-from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.errors import BadSetting
 from ecgbench.layers.features import Features
 from ecgbench.models import laef, stmem
 
@@ -129,10 +126,7 @@ def test_any_seed_passes_with_its_own_pack_only(seed: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize(
-    "array",
-    ["feat_T40_squared", "feature_T40", "feat_T40_subset", "feat_T40_subset_V7", "feat_T101"],
-)
+@pytest.mark.parametrize("array", ["feat_T40_squared", "feat_T40_subset_V7", "feat_T101"])
 def test_an_array_that_cannot_be_computed_fails_the_check(array: str, tmp_path: Path) -> None:
     report = verdict(tmp_path, {"feat": truth("s", 30), array: truth("s", 30)}, "s")
     assert [row.status for row in report] == ["ok", "cannot compute"]
@@ -150,7 +144,6 @@ def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
         report = verdict(tmp_path, golden("s"), "s", {"entries": change, "input_name": "ti-ny"})
         assert told in report[0].reason
         assert not parity.passed(report)
-        assert len(report) == 6
     spare = {
         "checkpoint": [*entries(), {"key": "head", "shape": [2]}],
         "not_needed_for_features": ["head"],
@@ -159,39 +152,20 @@ def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
     assert parity.passed(verdict(tmp_path, golden("s"), "s", keys))
 
 
-def test_the_card_tells_how_names_differ(tiny: types.ModuleType, tmp_path: Path) -> None:
-    renamed = [{**e, "key": f"module.{e['key']}"} for e in entries()]
-    twin = {"key": "alias", "shape": [5], "same_tensor_as": "norm.bias"}
-    left_out = {"key": "dense.weight", "shape": [3]}
-    keys = {"entries": [*renamed, left_out, twin], "input": {"name": "ti-ny", "T": 30}}
-    assert "only in the file" in verdict(tmp_path, golden("s"), "s", keys)[0].reason
-    layout = Weights(
-        name="w", url="", file="", sha256=None, licence="", prefix="module.", drop=("dense.",)
-    )
-    tiny.CARD = replace(tiny.CARD, weights=(layout,))  # type: ignore[attr-defined]
-    assert all(row.status != "cannot compute" for row in verdict(tmp_path, golden("s"), "s", keys))
-
-
 @pytest.mark.usefixtures("tiny")
 def test_bad_arguments_are_told_apart_from_a_failed_check(tmp_path: Path) -> None:
     good = tmp_path / "good.npz", tmp_path / "good.json"
     np.savez(good[0], **golden("s"))
     good[1].write_text(json.dumps({"entries": entries(), "input_name": "ti-ny"}))
     np.savez(tmp_path / "objects.npz", feat=np.array([{}], dtype=object))
-    np.savez(tmp_path / "nothing.npz", other=np.zeros(2))
-    (tmp_path / "text.npz").write_text("<html>")
     (tmp_path / "cut.npz").write_bytes(good[0].read_bytes()[:300])
-    for pack in ("absent.npz", "objects.npz", "nothing.npz", "text.npz", "cut.npz", "."):
+    for pack in ("absent.npz", "objects.npz", "cut.npz", "."):
         with pytest.raises(BadSetting, match="--pack"):
             parity.check("tinyparity", tmp_path / pack, good[1], "s")
-    for i, text in enumerate(["", "[]", '{"entries": [{"key": 1}], "input_name": "x"}']):
-        (tmp_path / f"{i}.json").write_text(text)
+    (tmp_path / "bad.json").write_text('{"entries": [{"key": 1}], "input_name": "x"}')
+    for keys in ("absent.json", "bad.json"):
         with pytest.raises(BadSetting, match="--keys"):
-            parity.check("tinyparity", good[0], tmp_path / f"{i}.json", "s")
-    with pytest.raises(BadSetting, match="--keys"):
-        parity.check("tinyparity", good[0], tmp_path / "absent.json", "s")
-    with pytest.raises(UnknownName, match="stmem"):
-        parity.check("stmme", *good, "s")
+            parity.check("tinyparity", good[0], tmp_path / keys, "s")
 
 
 @pytest.mark.long
@@ -221,19 +195,3 @@ def test_laef_is_torch_geometrics_gatv2_layer_by_layer(
     wrong = {row["array"] for row in json.loads(done.stdout) if row["status"] != "ok"}
     assert done.returncode == 1
     assert {name.split(",")[0] for name in wrong} == {"blocks.1.attention", "pooled feature"}
-
-
-def test_what_parity_cannot_compare_is_one_line(
-    here: Callable[..., "subprocess.CompletedProcess[str]"],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
-    for words, why in (
-        (("laef",), "pip install 'ecgbench-leads[graph]'"),
-        (("stmem",), "has no reference(network)"),
-        (("laef", "--seed-string", "s"), "belong together"),
-        (("leaf",), "did you mean laef?"),
-    ):
-        done = here("check", "parity", *words, cwd=tmp_path)
-        assert (done.returncode, why in done.stderr + done.stdout) == (2, True)

@@ -19,14 +19,7 @@ def test_policies(name):
     ("body", "caught_by"),
     [
         ("return signal", "fills every hidden lead"),
-        (
-            (
-                "return np.where(np.isnan(signal), "
-                "np.random.default_rng().normal(size=signal.shape), "
-                "signal)"
-            ),
-            "the same twice",
-        ),
+        ("return np.where(np.isnan(signal), np.random.rand(*signal.shape), signal)", "the same"),
         ("return np.where(measured[:, None], 2 * signal, 0)", "fills every hidden lead"),
     ],
 )

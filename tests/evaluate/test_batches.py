@@ -108,14 +108,6 @@ def test_every_row_is_in_one_batch_at_its_place(windows: list[int], drawn: list[
         assert len({counts[row] for row in part.tolist()}) == 1
 
 
-def test_consecutive_windows_fill_their_batches() -> None:
-    windows = [2] * 50
-    slots = batches.first_slots(windows)
-    asked = np.concatenate([rows.encode(p, np.arange(2), np.full(2, 4095)) for p in range(50)])
-    sizes = [len(part) for part in batches.batches(asked, slots, np.full(100, 12))]
-    assert sizes == [16] * 6 + [4]
-
-
 @pytest.mark.parametrize("name", [NATIVE, pytest.param("zero", marks=pytest.mark.long)])
 def test_features_are_those_of_each_record_by_itself(name: str, view: View, tmp_path: Path) -> None:
     policy = Policy(NATIVE, None) if name == NATIVE else Policy("zero", zero.fill)

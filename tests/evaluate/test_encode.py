@@ -98,13 +98,8 @@ def test_equal_subsets_are_computed_once(view: View, spy: Spy, tmp_path: Path) -
     """Of any number of settings and seeds: as many windows as there are (record, window,
     subset).
     """
-    settings = [
-        *(Count(1, s) for s in range(20)),
-        Count(12, 0),
-        Fixed(ALL),
-        Fixed(LeadSubset.of("II")),
-        Fixed(LeadSubset.of("V2")),
-    ]
+    named = [Fixed(ALL), Fixed(LeadSubset.of("II")), Fixed(LeadSubset.of("V2"))]
+    settings = [*(Count(1, s) for s in range(20)), Count(12, 0), *named]
     table = [(str(view.prepared.index["record"][p]), w) for p in range(5) for w in range(4)]
     distinct = {(r, w, int(bits(s, r, 4)[w])) for s in settings for r, w in table}
     wanted = work(settings, view)
@@ -115,17 +110,11 @@ def test_equal_subsets_are_computed_once(view: View, spy: Spy, tmp_path: Path) -
     assert spy.seen == len(distinct)
     position, window, mask = rows.decode(wanted)
     for i in range(0, len(wanted), 37):
-        signal = np.where(
-            bits_to_mask(mask[i])[:, None],
-            view.get(str(view.prepared.index["record"][position[i]])),
-            0,
-        )
+        whole = view.get(str(view.prepared.index["record"][position[i]]))
+        signal = np.where(bits_to_mask(mask[i])[:, None], whole, 0).astype(np.float32)
+        cut = torch.from_numpy(signal[None, :, 250 * int(window[i]) :][..., :250])
         with torch.no_grad():
-            start = 250 * int(window[i])
-            alone = spy(
-                torch.from_numpy(signal.astype(np.float32)[None, :, start : start + 250]),
-                torch.ones(1, 12).bool(),
-            ).pooled
+            alone = spy(cut, torch.ones(1, 12).bool()).pooled
         np.testing.assert_allclose(cache.take(wanted[[i]]), alone.numpy(), atol=1e-5)
 
 
@@ -140,12 +129,8 @@ def test_features_depend_on_nothing_else_that_is_asked(
     few = work([Count(1, 3)], view, how, 2)[4:8]
     bit_by_bit = encoded(spy, view, few, tmp_path / "parts", singly)
     for setting in settings:
-        bit_by_bit.compute(
-            Encoder(spy, CONTRACT, ZERO, singly),
-            view,
-            work([setting], view, how, 2),
-            lambda n: None,
-        )
+        own = work([setting], view, how, 2)
+        bit_by_bit.compute(Encoder(spy, CONTRACT, ZERO, singly), view, own, lambda n: None)
     assert np.array_equal(whole.take(everything), bit_by_bit.take(everything))
 
 
@@ -185,10 +170,9 @@ def test_a_network_that_changes_while_it_encodes_leaves_nothing_behind(
 
 
 def test_features_that_are_no_numbers_stop_the_run(view: View, spy: Spy, tmp_path: Path) -> None:
+    first = view.get(str(view.prepared.index["record"][0]))
     with pytest.raises(LeakError, match="not finite"):
-        Encoder(spy, CONTRACT, Policy(NATIVE, None))(
-            view.get(str(view.prepared.index["record"][0])), {1: np.array([0])}
-        )
+        Encoder(spy, CONTRACT, Policy(NATIVE, None))(first, {1: np.array([0])})
     with torch.no_grad():
         spy.more[-1].bias[0] = float("inf")  # type: ignore[union-attr, index]
     with pytest.raises(LeakError, match="not finite"):

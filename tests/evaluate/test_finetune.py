@@ -1,6 +1,5 @@
 import csv
 import io
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from ecgbench.cards.model import ModelCard, reference_feeding
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import training_leads
 from ecgbench.ecg.leads import ALL, LEADS
-from ecgbench.errors import BadSetting
 from ecgbench.evaluate import gates, loop, tuning
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.rows import Record
@@ -30,18 +28,9 @@ from ecgbench.policies.zero import fill
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
 CONTRACT = reference_feeding(fs=10, seconds=4, leads=LEADS)
-CARD = ModelCard(
-    title="Small",
-    summary="",
-    paper="",
-    origin="",
-    licence="",
-    parameters=0,
-    dim=8,
-    contracts=(CONTRACT,),
-    native=True,
-    groups={"early": ("first.", "spare."), "late": ("second.", "norm.")},
-)
+GROUPS = {"early": ("first.", "spare."), "late": ("second.", "norm.")}
+FACTS: Any = {"title": "Small", **dict.fromkeys(("summary", "paper", "origin", "licence"), "")}
+CARD = ModelCard(**FACTS, parameters=0, dim=8, contracts=(CONTRACT,), native=True, groups=GROUPS)
 
 
 class Small(nn.Module):
@@ -66,21 +55,6 @@ class Small(nn.Module):
         x = F.gelu(self.first(signal.where(measured[..., None], 0))).transpose(1, 2)
         tokens = F.dropout(self.second(x), self.dropout, self.training)
         return Features(tokens, self.norm(tokens.mean(1)))
-
-
-class Skipping(Small):
-    """In training each pass leaves its last map out with probability one half, as LayerDrop does;
-    the processes do not agree on it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.Linear(8, 8)
-
-    def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        found = super().forward(signal, measured)
-        left_out = self.training and float(torch.rand(())) < 0.5
-        return found._replace(pooled=found.sequence.mean(1)) if left_out else found
 
 
 def small(**options: Any) -> Small:
@@ -126,11 +100,8 @@ class Of(Evaluation):
         self.network: Any = SimpleNamespace(
             module=network, card=how.get("card", CARD), device=how.get("device", "cpu")
         )
-        self.contract, self.training, self.data = (
-            CONTRACT,
-            training,
-            dict(zip(("train", "val"), data)),
-        )
+        self.contract, self.training = CONTRACT, training
+        self.data = dict(zip(("train", "val"), data))
         self._policies: Any = {"zero": how.get("policy", ZERO)}
         views = data[0].views | data[1].views
         self.__dict__["view"] = SimpleNamespace(get=views.__getitem__)
@@ -195,36 +166,22 @@ def test_it_learns_and_every_group_moves_at_its_rate(tmp_path: Path) -> None:
     assert {g: v["lr"] for g, v in tuned.note.groups.items()} == pytest.approx(
         {"early": 0.0002, "late": 0.002, "head": 0.02}
     )
-    assert {g: v["parameters"] for g, v in tuned.note.groups.items()} == {
-        "early": 12 * 6 * 5 + 6,
-        "late": 6 * 8 + 8,
-        "head": 8 * 2 + 2,
-    }
     assert all(v["before"] != v["after"] for v in tuned.note.groups.values())
     assert tuned.note.frozen == ["spare.weight", "spare.bias"]
     assert torch.equal(tuned.encoder["spare.weight"], start.spare.weight)
     assert not torch.equal(tuned.encoder["first.weight"], start.first.weight)
-    json.dumps(tuned.note.groups)
     one = tune(tmp_path / "one", short(lr_groups=False))
     assert {v["lr"] for v in one.note.groups.values()} == {0.02}
 
     start.load_state_dict(tuned.encoder)
     found = []
     for record in check.records:
-        windows = record.windows
-        cut = [
-            torch.from_numpy(check.views[record.name][:, w * SAMPLES : (w + 1) * SAMPLES])
-            for w in range(windows)
-        ]
+        view, n = torch.from_numpy(check.views[record.name]), record.windows
+        cut = view[:, : n * SAMPLES].unfold(1, SAMPLES, SAMPLES).transpose(0, 1)
         with torch.no_grad():
-            pooled = start.eval()(
-                torch.stack(cut), torch.ones(windows, 12, dtype=torch.bool)
-            ).pooled
-        found.append(
-            torch.sigmoid(F.linear(pooled, tuned.head["weight"], tuned.head["bias"]))
-            .mean(0)
-            .numpy()
-        )
+            pooled = start.eval()(cut, torch.ones(n, 12, dtype=torch.bool)).pooled
+        logits = F.linear(pooled, tuned.head["weight"], tuned.head["bias"])
+        found.append(torch.sigmoid(logits).mean(0).numpy())
     by_hand = np.mean([roc_auc_score(t, p) for t, p in zip(check.target.T, np.array(found).T)])
     assert tuned.log[tuned.best].validation == pytest.approx(by_hand)
 
@@ -293,14 +250,8 @@ def test_random_leads(tmp_path: Path) -> None:
     data, validated = (split(24, 1), split(6, 2)), []
     for seed, policy in ((0, NATIVE), (1, ZERO)):
         network = small()
-        tune(
-            tmp_path / str(seed),
-            short(leads="random", epochs=30),
-            network,
-            data,
-            policy=policy,
-            seed=seed,
-        )
+        drawn = short(leads="random", epochs=30)
+        tune(tmp_path / str(seed), drawn, network, data, policy=policy, seed=seed)
         trained = [(s, m) for training, s, m in network.seen if training]
         hidden = torch.cat([s for s, _ in trained])[:, :, 0]
         absent = hidden.isnan() if policy is NATIVE else hidden == 0
@@ -337,27 +288,11 @@ class Dead(Small):
 @pytest.mark.parametrize(
     ("groups", "network", "settings", "told"),
     [
-        (
-            {"early": ("encoder.first.",), "late": ("encoder.second.",)},
-            Small,
-            {},
-            r"Small|4 trainable parameters are not in exactly one",
-        ),
-        (
-            {"early": ("first.",), "late": ("first.", "second.")},
-            Small,
-            {},
-            r"2 trainable parameters .* encoder\.first\.weight",
-        ),
-        (CARD.groups, Detached, {}, "no gradient reaches any of the 4 parameters of group 'early'"),
+        ({"early": ("first.",), "late": ("first.", "second.")}, Small, {}, r"first\.weight"),
+        (CARD.groups, Detached, {}, "no gradient reaches .* 'early'"),
         (CARD.groups, Small, {"lr": 0.0}, "left group 'early' as it was"),
         (CARD.groups, Dead, {"weight_decay": 0.5}, "left group 'late' as it was"),
-        (
-            CARD.groups,
-            Small,
-            {"lr": 1e30},
-            "the training loss is (nan|inf)|parameters are not finite",
-        ),
+        (CARD.groups, Small, {"lr": 1e30}, "nan|inf|not finite"),
     ],
 )
 def test_what_is_no_finetuning_is_refused(
@@ -385,39 +320,28 @@ def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> 
     """Dropout, batch normalisation, random leads; stopped in training and in validation of every
     epoch, more than once.
     """
-    training, data, options = (
-        short(leads="random", epochs=4, micro_batch=3),
-        (split(20, 1), split(5, 2)),
-        {"dropout": 0.3, "norm": True},
-    )
+    training, data = short(leads="random", epochs=4, micro_batch=3), (split(20, 1), split(5, 2))
+
+    def tuned(name: str, advance: Callable[[int], None] = lambda n: None) -> Tuned:
+        network = small(dropout=0.3, norm=True)
+        return tune(tmp_path / name, training, network, data, policy=NATIVE, advance=advance)
+
     counted: list[int] = []
-    whole = tune(
-        tmp_path / "whole", training, small(**options), data, policy=NATIVE, advance=counted.append
-    )
+    whole = tuned("whole", counted.append)
     assert sum(counted) == 4 * (16 + 5)
     calls = len(counted) // 4
-    for at in (
-        [0],
-        [3],
-        [calls - 1],
-        [calls, calls // 2],
-        [2 * calls + 2],
-        [2 * calls, calls + 2, 3],
-    ):
-        folder = tmp_path / "-".join(map(str, at))
+    for at in ([0], [3], [calls - 1], [calls, calls // 2], [2 * calls, calls + 2, 3]):
+        name = "-".join(map(str, at))
         for stop in at:
             with pytest.raises(Stop):
-                tune(
-                    folder, training, small(**options), data, policy=NATIVE, advance=stopping(stop)
-                )
-        again = tune(folder, training, small(**options), data, policy=NATIVE)
+                tuned(name, stopping(stop))
+        again = tuned(name)
         assert same(again, whole)
         assert again.note.groups == whole.note.groups
         assert again.note.notes == []
     told: list[int] = []
-    done = tune(folder, training, small(**options), data, policy=NATIVE, advance=told.append)
+    assert same(tuned(name, told.append), whole)
     assert told == [4 * (16 + 5)]
-    assert same(done, whole)
 
 
 def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path) -> None:
@@ -472,21 +396,10 @@ def test_passes_are_halved_where_memory_does_not_suffice(
     for name, value in whole.encoder.items():
         np.testing.assert_allclose(halved.encoder[name].numpy(), value.numpy(), atol=1e-6)
     monkeypatch.setattr(Hungry, "most", 0)
-    monkeypatch.setattr(
-        Hungry,
-        "error",
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."),
-    )
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
-        tune(tmp_path / "none", short(), Hungry())
-    monkeypatch.setattr(Hungry, "error", RuntimeError("shapes differ"))
-    with pytest.raises(RuntimeError, match="shapes differ"):
-        tune(tmp_path / "none", short(), Hungry())
-
-
-def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=r"--device cuda:99: torch sees [0-9]+ such devices"):
-        tune(tmp_path, short(), device="cuda:99")
+    for words in ("DefaultCPUAllocator: can't allocate memory", "shapes differ"):
+        monkeypatch.setattr(Hungry, "error", RuntimeError(words))
+        with pytest.raises(RuntimeError, match=words):
+            tune(tmp_path / "none", short(), Hungry())
 
 
 def test_bf16_stays_near_float32(tmp_path: Path) -> None:

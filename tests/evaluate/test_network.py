@@ -2,33 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
 from ecgbench import models
 from ecgbench.cli.new import TEMPLATES
-from ecgbench.data.contamination import NOT_STATED
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate.network import Placed, build
+from ecgbench.evaluate.network import build
 from ecgbench.results.study import read
-from ecgbench.study.facts import network_facts
 from ecgbench.study.store import cells_of, noted
 
 WRITTEN = (TEMPLATES / "model.py").read_text()
-
-
-@pytest.mark.long
-def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
-    rough = build("stmem", "random", precision="bf16")
-    assert isinstance(rough.encoder, Placed)
-    x, measured = 0.3 * torch.randn(1, 12, 600), torch.ones(1, 12, dtype=torch.bool)
-    with torch.inference_mode():
-        exact, near = rough.module(x, measured).pooled, rough.encoder(x, measured).pooled
-    assert near.dtype == torch.float32
-    assert 0 < float((near - exact).abs().max()) <= 0.01 * float(exact.abs().max())
 
 
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
@@ -54,23 +39,6 @@ def test_a_network_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
     name = named(tmp_path, "raises", WRITTEN.replace(start, f"        1 / 0\n{start}"))
     with pytest.raises(BadSetting, match=r"model 'raises' failed at raises\.py:\d+: Zero"):
         build(name, "random")
-
-
-@pytest.mark.parametrize("told", [(), ("PTB-XL",)])
-def test_a_card_without_published_weights_says_what_its_authors_file_has_met(
-    told: tuple[str, ...], tmp_path: Path
-) -> None:
-    source = WRITTEN.replace("corpora=()", f"corpora={told}")
-    name = named(tmp_path, f"told{len(told)}", source)
-    torch.save(build(name, "random").module.state_dict(), tmp_path / "best.pt")
-
-    def corpora(weights: str) -> Any:
-        network = build(name, weights)
-        read = SimpleNamespace(network=network, contract=network.card.contracts[0])
-        return list(network_facts(read)["corpora"])  # type: ignore[arg-type]
-
-    assert corpora(str(tmp_path / "best.pt")) == (list(told) or [NOT_STATED])
-    assert corpora("random") == [NOT_STATED]
 
 
 @pytest.mark.parametrize(
@@ -111,15 +79,3 @@ def test_tensors_that_stay_random_are_refused_where_a_feature_depends_on_them(
             build(name, str(tmp_path / "best.pt"))
     else:
         assert build(name, str(tmp_path / "best.pt")).weights == "best.pt"
-
-
-def test_a_file_may_hold_what_stands_outside_the_state_dict(tmp_path: Path) -> None:
-    """Such as a list of modules, or a scaler: the features tell."""
-    start = WRITTEN.index("    return loaded(")
-    body = "    net = Network()\n    forward = net.forward\n    if weights:\n"
-    body += "        net.forward = lambda x, measured: forward(2 * x, measured)\n    return net"
-    name = named(
-        tmp_path, "outside", WRITTEN[:start] + body + WRITTEN[WRITTEN.index("\n", start) :]
-    )
-    torch.save({"scale": torch.tensor(2.0)}, tmp_path / "best.pt")
-    assert build(name, str(tmp_path / "best.pt")).weights == "best.pt"

@@ -153,11 +153,6 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
     assert sum(done) == probe.total(0, data)
 
 
-def test_patients_in_one_fold_are_refused() -> None:
-    with pytest.raises(BadSetting, match="all in one fold; give more records"):
-        probe.probe(0, examples(patients=1), nothing)
-
-
 def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
     """A regression has one minimum: repeats on all records would differ by their folds alone."""
     data = examples()

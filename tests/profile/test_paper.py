@@ -62,17 +62,11 @@ def test_backward_is_what_autograd_runs_and_what_torchs_counter_makes_of_groups(
         (FlopCounterMode(display=False), found.backward_dense),
     ):
         logits = head(network(signal, measured).pooled)
+        weights = [*network.parameters(), *head.parameters()]
         with counter:
-            torch.autograd.grad(
-                logits,
-                [*network.parameters(), *head.parameters()],
-                torch.ones_like(logits),
-                allow_unused=True,
-            )
-        products = (
-            counter.products if isinstance(counter, FlopCounter) else counter.get_total_flops()
-        )
-        assert products == expected
+            torch.autograd.grad(logits, weights, torch.ones_like(logits), allow_unused=True)
+        ours = isinstance(counter, FlopCounter)
+        assert (counter.products if ours else counter.get_total_flops()) == expected
 
 
 def test_an_array_that_is_not_declared_is_an_error() -> None:

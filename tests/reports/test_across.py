@@ -12,7 +12,6 @@ import pytest
 from ecgbench import reports
 from ecgbench.errors import BadSetting
 from ecgbench.reports import records
-from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
 from ecgbench.results.study import Run
@@ -80,55 +79,12 @@ def test_who_may_be_the_best_and_who_may_not(three: Run) -> None:
     assert rows["12", "weak"]["p_holm"] < 0.001
 
 
-@pytest.mark.long
-def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> None:
-    lacking = replace(MADE, lacking=[("c", "near", "1")])
-    one = make(tmp_path / "run", lacking)
-    row = rows_of(one)["1", "near"]
-    assert row["value"] is None
-    assert row["note"] == "no mean: no score in c (near at 1: failed)"
-    assert row["rank"] is None
-    # the others are compared as before, and so is it at twelve leads
-    assert rows_of(one)["1", "good"]["tasks"] == 4
-    assert rows_of(one)["12", "near"]["value"] is not None
-
-
-@pytest.mark.long
-def test_first_places_are_those_of_the_main_table(tmp_path: Path) -> None:
-    """The best column lacks one task, so it has no mean; it is first elsewhere all the same."""
-    one = make(tmp_path / "run", replace(MADE, lacking=[("c", "good", "12")]))
-    rows, value = rows_of(one), one.main.set_index(["leads", "task", "model"])["value"]
-    own = value.loc["12"].unstack()
-    for model in ("near", "weak"):
-        row = rows["12", model]
-        gain = own[model] - own.drop(columns=model).max(axis=1)
-        assert row["first"] == (own.rank(axis=1, ascending=False)[model] == 1).sum()
-        assert row["gain"] == pytest.approx(gain.mean())
-
-
-def test_settings_of_other_tasks_say_so_row_by_row(tmp_path: Path) -> None:
-    gone = [("c", model, "1") for model in MADE.models]
-    one = make(tmp_path / "run", replace(MADE, leads="1,aVR,12", lacking=gone))
-    table = part(one, "across")
-    assert all("dataset" not in c.note or c.note.startswith("over") for c in table.columns)
-    shown = {row["leads"]: (row["datasets"], row["tasks"]) for row in table.rows}
-    assert shown == {"1 random lead": (2, 3), "lead aVR": (3, 4), "12 leads": (3, 4)}
-
-
 def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> None:
     same = replace(MADE, skill=lambda model, leads: 1.4, shared=1.0, leads="12")
     one = make(tmp_path / "run", same)
     rows = rows_of(one)
     assert [rows["12", m]["may_be_best"] for m in MADE.models] == [True] * 3
     assert {rows["12", m]["beyond_the_best"] for m in MADE.models} == {0.0}
-
-
-def test_a_mean_without_an_interval_has_no_bounds(tmp_path: Path) -> None:
-    data = {d: replace(of, per_patient=of.records) for d, of in MADE.data.items()}
-    one = make(tmp_path / "run", replace(MADE, data=data))
-    assert all(row["low"] is None and row["high"] is None for row in rows_of(one).values())
-    table = part(one, "across")
-    assert {row["value"].small for row in table.rows} == {""}
 
 
 def test_a_pair_is_the_joint_difference_of_its_two(three: Run) -> None:
@@ -162,30 +118,3 @@ def test_the_forest_is_of_joint_differences(three: Run) -> None:
     assert len(rows) == 2 * 2 * 4
     with pytest.raises(BadSetting, match="--baseline nobody"):
         reports.sections("across", replace(three, options=Options(baseline="nobody")))
-
-
-@pytest.mark.long
-def test_a_page_of_too_many_drawings_links_the_rest(
-    three: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_report(three, tmp_path / "whole", ["lead_curve"])
-    monkeypatch.setattr("ecgbench.reports._page.DRAWN", 1000)
-    write_report(three, tmp_path / "small", ["lead_curve"])
-    whole, small = ((tmp_path / n / "index.html").read_text() for n in ("whole", "small"))
-    assert "Not drawn here" not in whole
-    assert 'Not drawn here, to keep the page small: <a href="lead_curve.svg">' in small
-    drawn = (tmp_path / "small" / "lead_curve.svg").stat().st_size
-    assert len(whole) - len(small) > drawn / 2
-
-
-def test_models_of_one_title_are_told_apart(tmp_path: Path) -> None:
-    same = {name: {"title": "Net" + " of many layers" * 4} for name in ("good", "near")}
-    table = part(make(tmp_path, replace(MADE, leads="12"), **same), "across")
-    named = [row["model"].text for row in table.rows if row["model"].text]
-    named = [name for name in named if "many layers" in name]
-    assert [name.endswith(f"({model})") for name, model in zip(named, same)] == [True, True]
-
-
-def test_tasks_of_one_dataset_have_no_mean_over_datasets(tmp_path: Path) -> None:
-    one = make(tmp_path, replace(MADE, data={"alpha": MADE.data["alpha"]}, leads="12"))
-    assert {row["dataset"] for row in records(part(one, "forest").numbers)} == {"alpha"}

@@ -1,9 +1,7 @@
 """Scores beside printed ones: what differs is said, and takes the mean away."""
 
-import csv
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from ecgbench.results.study import Run
 from tests import by_hand as make
 
 PAPER = {(r.task, r.model, r.leads): r.value for r in published.printed("paper")}
-FMB = {(r.task, r.model, r.trained): r.value for r in published.printed("fmb")}
 ADDED = 0.01
 
 
@@ -106,24 +103,17 @@ def counted(of: Run) -> Run:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            data(limit=2000, records=2000, records_prepared=21_799),
-            "--limit 2000: 2,000 of 21,799 records",
-        ),
-        (data(records=2000, records_prepared=2000), "2,000 of 21,799 records"),
-        (data(left_out={"a flat lead": 7}), "7 records left out (data.exclude)"),
-        (data(quarantined=({"record": "1", "reason": "NaN"},)), "1 unreadable record left out"),
+        (data(limit=2000, records=2000, records_prepared=21_799), "--limit 2000"),
+        (data(left_out={"a flat lead": 7}), "7 records left out"),
+        (data(quarantined=({"record": "1", "reason": "NaN"},)), "1 unreadable record"),
         (data(repaired=3), "3 records repaired"),
-        (data(folds=5), "5 folds, theirs one split"),
-        (data(division="split anew"), "divided otherwise: split anew"),
-        (counted, "labels not counted on the complete release"),
+        (data(folds=5), "5 folds"),
+        (counted, "labels not counted"),
         (main(weights="random"), "random weights"),
+        (main(weights="/tmp/mine.safetensors"), "/tmp/mine.safetensors"),
         (models(weights_source={"own": True}), "own weights"),
-        (main(weights="/tmp/mine.safetensors"), "weights of another file: /tmp/mine.safetensors"),
         (provenance(protocol="linear"), "another protocol"),
-        (provenance(protocol="probe"), "another protocol"),
         (provenance(epochs=3), "3 epochs, theirs 100"),
-        (provenance(contract="upstream"), "contract upstream"),
         (main(n_undefined=2), "undefined labels"),
     ],
 )
@@ -138,140 +128,24 @@ def test_whatever_differs_is_said_and_leaves_no_mean(
 
 
 @pytest.mark.parametrize(
-    ("change", "said", "leads"),
+    ("change", "leads"),
     [
-        (provenance(draw="window"), "leads drawn in every window", ["1"]),
-        (provenance(seeds=(0, 1)), "2 draws of leads, theirs 5", ["1"]),
-        (main(policy="copy"), "policy copy, theirs", ["1", "I"]),
+        (provenance(draw="window"), ["1"]),
+        (provenance(seeds=(0, 1)), ["1"]),
+        (main(policy="copy"), ["1", "I"]),
     ],
 )
 def test_how_leads_are_drawn_and_filled_matters_where_some_are_missing(
-    change: Callable[[Run], Run], said: str, leads: list[str]
+    change: Callable[[Run], Run], leads: list[str]
 ) -> None:
     lost = {n for (_, n), (mean, over) in means(change(study())).items() if mean is None}
     assert lost == set(leads)
-    rows = tables(change(study()))["against_paper"].rows
-    assert {row["leads"] for row in rows if said in row["differs"]} == set(leads)
-
-
-def test_undefined_labels_that_count_a_half_are_as_theirs() -> None:
-    of = provenance(absent="half")(main(n_undefined=2)(study()))
-    assert all(over == "2 tasks" for _, over in means(of).values())
-
-
-def test_a_task_with_another_number_of_labels_says_so_and_is_in_no_mean() -> None:
-    of = study(("ptbxl_sub", "ptbxl_super"))
-    tasks = [replace(t, paper=22 if t.name == "ptbxl_sub" else t.n_labels) for t in of.tasks]
-    of = replace(of, tasks=tasks)
-    shown = tables(of)["against_paper"]
-    assert {row["task"].text: row["differs"] for row in shown.rows} == {
-        "PTB-XL Sub": "5 labels, theirs 22",
-        "PTB-XL Super": "nothing known",
-    }
-    assert all(over == "1 task" for _, over in means(of).values())
-
-
-def test_a_cell_without_a_number_is_named_and_no_mean_is_over_the_rest() -> None:
-    of = study()
-    failed = (of.main["task"] == "ptbxl_sub") & (of.main["model"] == "merl")
-    of.main.loc[failed, ["value", "std", "low", "high"]] = float("nan")
-    of.main.loc[failed, "status"] = "failed"
-    shown = tables(of)["against_paper"].rows
-    assert sum(row["ours"].text == "failed" and row["difference"] is None for row in shown) == 3
-    found = means(of)
-    assert {found["merl", n] for n in ("1", "12", "I")} == {(None, "PTB-XL Sub: failed")}
-    assert found["laef", "12"] == (pytest.approx(ADDED), "2 tasks")
-
-
-def head_only(protocol: str) -> Run:
-    row = make.row("ptbxl_super", "stmem", "12", 0.9, 0.0)
-    return make.build(
-        [row],
-        models=[make.model("stmem", "ST-MEM", 1)],
-        tasks=[replace(make.task("ptbxl_super", "PTB-XL Super"), paper=5)],
-        datasets=[make.dataset(records=21_799, quarantined=())],
-        provenance=replace(make.PROVENANCE, protocol=protocol),
-    )
-
-
-@pytest.mark.parametrize("name", ["paper", "fmb"])
-def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) -> None:
-    of = replace(head_only("finetune"), other_runs=(head_only("linear"),))
-    numbers = tables(of, name)[f"against_{name}"].numbers
-    assert numbers is not None
-    found = {
-        (r["run"], r["protocol"]): (r["theirs"], r["comparable"])
-        for r in records(numbers)
-        if r["theirs_trained"] == "finetune"
-    }
-    printed = (
-        PAPER["ptbxl_super", "stmem", "12"]
-        if name == "paper"
-        else FMB["ptbxl_super", "stmem", "finetune"]
-    )
-    assert found == {(1, "finetune"): (printed, False), (2, "linear"): (printed, True)}
-    others = [r["theirs"] for r in records(numbers) if r["theirs_trained"] == "linear"]
-    assert others == ([] if name == "paper" else [FMB["ptbxl_super", "stmem", "linear"]])
-
-
-def test_the_benchmark_has_its_own_number_of_labels() -> None:
-    of = study(
-        ("ptb",),
-        datasets=[make.dataset("ptb", "PTB", records_release=2000, quarantined=())],
-        tasks=[replace(make.task("ptb", "PTB", "ptb", n_labels=18), paper=22)],
-    )
-    # the paper prints what the benchmark printed, though it says 22 targets
-    assert means(of, "fmb") == {("merl", "12"): (pytest.approx(ADDED, abs=5e-4), "1 task")}
-    assert means(of, "paper")["merl", "12"] == (None, "no task has their number of labels")
-
-
-def test_files_are_the_same_each_time_and_hold_what_is_drawn(tmp_path: Path) -> None:
-    first, second = (
-        {p.name: p.read_bytes() for p in reports.write(study(), tmp_path / n, only=["against"])}
-        for n in "ab"
-    )
-    assert first == second
-    kept = list(csv.DictReader(first["against_paper.csv"].decode().splitlines()))
-    (section,) = sections(study(), "paper")
-    figure = next(part for part in section.parts if part.kind == "figure")
-    with reports.drawing(figure) as sheet:
-        lines = sheet.axes[0].get_lines()[:-1]  # the last is the diagonal
-        drawn = sorted((line.get_xdata()[0], line.get_ydata()[0]) for line in lines)
-    assert drawn == sorted((100 * float(r["theirs"]), 100 * float(r["ours"])) for r in kept)
 
 
 def test_other_metrics_are_refused_and_other_models_told() -> None:
     of = study()
     other = replace(of, metrics={"auprc": of.metrics["auroc"]})
-    with pytest.raises(BadSetting, match=r"--against paper --metrics auroc"):
+    with pytest.raises(BadSetting, match="--metrics auroc"):
         tables(other)
     (section,) = sections(study(("hefei",)), "fmb")
-    assert "prints no score of these models on these tasks" in section.parts[1].texts[0]
-
-
-def test_an_asterisk_does_not_depend_on_the_rank() -> None:
-    """The printed row of PTB at 12 leads, six models: the second has none, lower ones have."""
-    row = [r for r in published.main() if (r.task, r.leads) == ("ptb", "12")]
-    rows = [
-        make.row(
-            "ptb",
-            r.model,
-            "12",
-            r.value,
-            best=r.rank == 1,
-            p=float("nan") if r.rank == 1 else 0.2 if r.asterisk else 0.01,
-            not_significantly_worse=None if r.rank == 1 else r.asterisk,
-        )
-        for r in row
-    ]
-    of = make.build(
-        rows,
-        models=[make.model(r.model, published.MODELS[r.model], 1) for r in row],
-        tasks=[make.task("ptb", "PTB")],
-    )
-    sections = {s.name: s for s in reports.sections("main_table", of)}
-    (line,) = sections["main_table"].parts[0].rows
-    scores = list(line.values())[2:]
-    assert [score.star for score in scores] == [r.asterisk for r in row]
-    stars = {score.rank: score.star for score in scores}
-    assert (stars[1], stars[2], stars[3], stars[None]) == (False, False, True, True)
+    assert "no score" in section.parts[1].texts[0]

@@ -31,27 +31,6 @@ LOOKS = [
 MAIN = "#main_table"
 RUN = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
-IMAGE = '''"""A figure that is an image."""
-
-from ecgbench.reports import Figure, ReportCard, Section
-
-CARD = ReportCard(title="Image", summary="an image", reads="run", order=900)
-
-
-def _draw(sheet):
-    sheet.subplots().imshow([[0, 1], [2, 3]])
-
-
-def rows(study):
-    return study.main
-
-
-def sections(study, rows):
-    """One figure."""
-    figure = Figure(name="image", draw=_draw, caption="Four numbers.", size=(3, 3))
-    return [Section(name="image", title="Image", short="Image", parts=[figure])]
-'''
-
 OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(e => {
   if (!e.checkVisibility() || e.closest('.wide, nav, .vh, .skip, svg')) return false;
   const box = e.getBoundingClientRect();
@@ -74,16 +53,11 @@ OVER = """() => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report with two policies, a failure, untrained and synthetic columns, a model whose name is
-    a script, and a figure that holds an image, as maps of colours do.
+    """A report with two policies, a failure, untrained and synthetic columns, and a model whose
+    name is a script.
     """
     place = tmp_path_factory.mktemp("browser")
-    own = place.parent / "image_of_numbers.py"
-    own.write_text(IMAGE)
-    try:
-        reports.write(make.crowded(), place, also=[str(own)])
-    finally:
-        reports.ROOM.forget()
+    reports.write(make.crowded(), place)
     return place
 
 

@@ -87,21 +87,6 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Run, tmp_path: 
     assert "A0: in some row" in (tmp_path / "calibration.md").read_text()
 
 
-def test_bins_hold_every_record_once(study: Run) -> None:
-    bins = found(study, "reliability")
-    whole = bins[(bins["model"] == "good") & (bins["leads"] == "12")]
-    assert set(whole["label"]) == {"all labels", *(f"A{k}" for k in range(3))}
-    assert whole.groupby("label")["records"].sum()["A0"] == 300
-    assert whole.groupby("label")["records"].sum()["all labels"] == 300 * 3
-    assert (whole["low"] <= whole["observed"]).all()
-    assert (whole["observed"] <= whole["high"]).all()
-    own = study.result("a", "good", "12", "zero").predictions()
-    shares = whole[whole["label"] == "A0"]
-    assert np.average(shares["observed"], weights=shares["records"]) == pytest.approx(
-        own["target:A0"].mean()
-    )
-
-
 def test_net_benefit_again_and_of_flagging_everybody(study: Run) -> None:
     _, section = reports.sections("operating", study)
     table = rows(section.parts, "decision_curves")
@@ -115,11 +100,3 @@ def test_net_benefit_again_and_of_flagging_everybody(study: Run) -> None:
         assert row["net_benefit"] == pytest.approx(expected)
         assert row["flag_all"] == pytest.approx(target.mean() - odds * (~target).mean())
         assert row["low"] < row["net_benefit"] < row["high"]
-
-
-def test_a_study_made_by_hand_has_no_predictions_to_report(study: Run) -> None:
-    import dataclasses
-
-    bare = dataclasses.replace(study, results=[])
-    for report in ("calibration", "operating"):
-        assert reports.sections(report, bare) == []

@@ -9,12 +9,9 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
-from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
 from ecgbench.results.study import read
 from ecgbench.stats.cka import cka
-from ecgbench.study.stored import Result
-from tests.invented import Data, Made, make
 
 pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread")]
 
@@ -63,34 +60,6 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
     assert figures == {"cka"}
 
 
-@pytest.mark.long
-def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
-    done = here("report", run, "--to", tmp_path / "page", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
-    table = pd.read_csv(tmp_path / "page" / "cka_pairs.csv")
-    assert {"cka", "low", "high", "p", "null", "standardised", "patients"} <= set(table)
-    assert 'href="cka_pairs.csv"' in (tmp_path / "page" / "index.html").read_text()
-    assert (tmp_path / "page" / "cka.png").stat().st_size > 10_000
-
-
-def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--leads", "1,12", "--set", "run.keep_features=no") == 0
-    (section,) = reports.sections("cka", read(tmp_path / "run"))
-    assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
-
-
-def test_features_of_other_records_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Result.features
-
-    def fewer(result: Result) -> tuple[list[str], np.ndarray]:
-        records, features = whole(result)
-        return records[1:], features[1:]
-
-    monkeypatch.setattr(Result, "features", fewer)
-    (section,) = reports.sections("cka", read(run))
-    assert "of which its features tell nothing" in section.parts[0].texts[0]
-
-
 def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -> None:
     """Half of the records give one side the same features: they look alike, and are not seen."""
     random = np.random.default_rng(0)
@@ -116,18 +85,3 @@ def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -
     assert found["cka"] == pytest.approx(cka(x32, y32), abs=1e-9)
     sighted = report.alike(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
     assert np.isnan(sighted["seen"])
-
-
-def test_of_too_few_patients_there_is_no_mean_within_leads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nothing = dict.fromkeys(report.NUMBERS, float("nan"))
-    nothing |= {"patients": report.FEWEST - 1, "patients_seen": 0}
-    monkeypatch.setattr(report, "alike", lambda first, second: nothing)
-    made = Made(
-        data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])
-    )
-    (section,) = reports.sections("cka", make(tmp_path, made))
-    table = next(part for part in section.parts if getattr(part, "name", "") == "cka_stability")
-    assert {(row["cka"], row["within"]) for row in table.rows} == {(None, None)}
-    assert f"Fewer than {report.FEWEST} patients: no CKA for A." in section.parts[0].texts

@@ -4,7 +4,6 @@ every time.
 
 import csv
 import math
-import struct
 
 import pytest
 
@@ -62,44 +61,6 @@ def test_the_curve_joins_random_leads_in_order_and_named_sets_stand_apart():
     assert len(ends) == 6
 
 
-@pytest.mark.long
-def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
-    import matplotlib
-
-    reports.write(make.two_models(), tmp_path / "a", only=["lead_curve"])
-    with matplotlib.rc_context({"font.size": 20, "lines.linewidth": 9, "svg.fonttype": "none"}):
-        reports.write(make.two_models(), tmp_path / "b", only=["lead_curve"])
-        assert matplotlib.rcParams["font.size"] == 20
-    for kind in ("png", "svg", "pdf", "csv"):
-        assert (tmp_path / f"a/lead_curve.{kind}").read_bytes() == (
-            tmp_path / f"b/lead_curve.{kind}"
-        ).read_bytes()
-    width, height = struct.unpack(">II", (tmp_path / "a/lead_curve.png").read_bytes()[16:24])
-    assert 1000 < width < 1600
-    assert height < width
-    assert "<dc:date>" not in (tmp_path / "a/lead_curve.svg").read_text()
-    assert b"CreationDate" not in (tmp_path / "a/lead_curve.pdf").read_bytes()
-
-
-def test_titles_captions_and_legend_say_what_must_be_said():
-    figure = curve(make.crowded())
-    with reports.drawing(figure) as sheet:
-        assert [ax.get_title(loc="left") for ax in sheet.axes[:3]] == [
-            "PTB-XL All",
-            "PTB-XL Diag",
-            "Demo (synthetic)",
-        ]
-        legend = [text.get_text() for text in sheet.legends[0].get_texts()]
-        assert sheet.get_supylabel() == "Macro AUROC × 100"
-    assert legend[1:3] == ["ST-MEM zero", "ST-MEM native"]
-    assert legend[3].endswith("(random weights)")
-    assert "at 12, Demo (synthetic) (failed)" in figure.caption
-    assert "Demo: 60 records only (--limit)." in figure.caption
-    assert "Hollow" not in figure.caption
-    assert "Heads by protocol linear, encoder frozen." in figure.caption
-    assert "filled (zero) for ST-MEM" in figure.caption
-
-
 def test_a_task_without_any_score_is_said_to_have_none(tmp_path):
     """One test record, or one class: every AUROC is undefined and nothing is drawn."""
     rows = [
@@ -109,22 +70,11 @@ def test_a_task_without_any_score_is_said_to_have_none(tmp_path):
     study = make.build(rows)
     reports.write(study, tmp_path)
     why = "no label has both values among the test records"
-    figure = curve(study)
-    assert figure.caption == f"No AUROC for PTB-XL Super: {why}."
-    with reports.drawing(figure) as sheet:
+    with reports.drawing(curve(study)) as sheet:
         assert [text.get_text() for text in sheet.axes[0].texts] == [why]
-    page = (tmp_path / "index.html").read_text()
-    assert f"No cell of this run has a number: 7 scored without AUROC, since {why}." in page
+    assert why in (tmp_path / "index.html").read_text()
     with (tmp_path / "lead_curve.csv").open() as file:
         assert {row["value"] for row in csv.DictReader(file)} == {""}
-
-
-def test_the_line_of_chance_stands_where_the_card_says():
-    rows = [
-        make.row("ptbxl_super", "laef", leads, value) for leads, value in (("1", 0.45), ("12", 0.6))
-    ]
-    drawn = [y for _, _, y in lines(make.build(rows)) if len(set(y)) == 1]
-    assert [50.0, 50.0] in drawn
 
 
 @pytest.mark.long
@@ -133,27 +83,10 @@ def test_the_line_of_chance_stands_where_the_card_says():
     [
         [make.row("ptbxl_super", "laef", leads, 0.9) for leads in ("II", "I")],
         [make.row("ptbxl_super", "laef", "1", status="failed")],
-        [
-            make.row("ptbxl_super", "laef", "1", 0.5, low=0.51, high=0.6),
-            make.row("ptbxl_super", "laef", "2", 0.6, low=math.nan, high=math.nan),
-        ],
-        [
-            make.row("ptbxl_super", "laef", leads, math.nan, low=math.nan, high=math.nan)
-            for leads in ("I", "II")
-        ],
-        [
-            make.row("ptbxl_super", f"m{i}", leads, 0.6)
-            for i in range(20)
-            for leads in ("1", "V1", "V2")
-        ],
+        [make.row("ptbxl_super", "laef", n, 0.5, low=0.51, high=0.6) for n in ("1", "2")],
+        [make.row("ptbxl_super", f"m{i}", n, 0.6) for i in range(20) for n in ("1", "V1")],
     ],
-    ids=[
-        "only named",
-        "nothing",
-        "estimate outside or without interval",
-        "no score at named sets",
-        "more models than colours",
-    ],
+    ids=["only named", "nothing", "outside its interval", "more models than colours"],
 )
 def test_odd_studies_still_draw(rows, tmp_path):
     reports.write(make.build(rows), tmp_path, only=["lead_curve"])

@@ -10,7 +10,6 @@ from ecgbench import reports
 from ecgbench.reports import non_inferiority as report
 from ecgbench.reports import records
 from ecgbench.results.non_inferiority import BEST
-from ecgbench.results.options import Options
 from ecgbench.results.study import Run
 from tests.invented import Data, Made, make
 
@@ -59,11 +58,6 @@ def test_verdicts_follow_the_interval(made: Run) -> None:
     )
 
 
-def test_bounds_for_all_settings_at_once_are_wider(made: Run) -> None:
-    for row in rows_of(made).values():
-        assert row["low_all_settings"] <= row["low"]
-
-
 def test_what_is_at_chance_gets_no_verdict_and_is_compared_with_the_best(made: Run) -> None:
     rows = rows_of(made)
     assert {rows["blind", s, report.OWN]["margin_0.05"] for s in ("I", "II", "V1")} == {
@@ -85,30 +79,3 @@ def test_a_label_that_is_lost_cancels_a_yes(tmp_path: Path) -> None:
     few = replace(how, prevalence={"A3": 0.008})
     row = rows_of(make(tmp_path / "few", few))["good", "II", report.OWN]
     assert row["lost_label"] == ""
-
-
-def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
-    """It has about 70 positives, and fewer than 20 of them in each of five folds."""
-    data = {"alpha": Data(tasks={"a": 8}, records=1500, prevalence=0.045)}
-    how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.9)
-    one = make(tmp_path / "run", replace(how, models=("good",), folds=5))
-    row = rows_of(one)["good", "II", report.OWN]
-    counts = {int(r.predictions()["target:A3"].sum()) for r in one.results}
-    assert max(counts) < report.LEAST_POSITIVES < 5 * min(counts)
-    assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")
-
-
-def test_a_margin_is_spelled_as_it_was_given(made: Run) -> None:
-    (section,) = reports.sections(
-        "non_inferiority", replace(made, options=Options(margins=(0.005, 0.015, 0.07)))
-    )
-    table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
-    headings = [c.heading for c in table.columns if c.name.startswith("margin")]
-    assert headings == ["Within 0.5", "Within 1.5", "Within 7"]
-
-
-def test_without_twelve_leads_there_is_nothing(tmp_path: Path) -> None:
-    assert (
-        reports.sections("non_inferiority", make(tmp_path / "run", replace(MADE, leads="I,II")))
-        == []
-    )

@@ -1,6 +1,5 @@
 """One lead: the mean of the twelve leads less the mixed one, as the main table has them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,15 +33,3 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
     spelled = section.parts[0].rows[1]["difference"]
     assert spelled.small == signed_bracket(rows["weak"]["low"], rows["weak"]["high"])
     assert "[−" in spelled.small
-
-
-def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:
-    study = make(tmp_path / "run", replace(MADE, lacking=[("a", "weak", "V3")]))
-    section = reports.sections("lead_curve", study)[-1]
-    rows = {row["model"]: row for row in records(section.parts[0].numbers)}
-    assert (rows["weak"]["status"], rows["weak"]["reason"]) == ("failed", "weak at V3: failed")
-    assert rows["weak"].get("difference") is None
-    assert rows["good"]["status"] == "ok"
-    few = make(tmp_path / "few", replace(MADE, leads="1,12,I"))
-    names = [section.name for section in reports.sections("lead_curve", few)]
-    assert names == ["lead_curve", "survival"]

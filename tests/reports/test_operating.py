@@ -12,7 +12,6 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_curve
 
 from ecgbench import reports
-from ecgbench.reports import write
 from ecgbench.results.study import Run, read
 from ecgbench.study.stored import Result
 from tests.invented import VALIDATED, Data, in_folds, make, rows, seen, shifted
@@ -65,16 +64,6 @@ def test_frozen_thresholds_and_their_rates_again(study: Run, kept: str) -> None:
         single = table.loc[(model, "1", [f"A{k}" for k in range(3)], kept, FROZEN), :]
         assert mean["sensitivity"] == pytest.approx(single["sensitivity"].mean())
         assert mean["labels"] == 3
-
-
-def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Run) -> None:
-    cells = [replace(r.cell, fit=replace(r.cell.fit, shown="I")) for r in study.results]
-    same = [replace(r, cell=cell) for r, cell in zip(study.results, cells)]
-    section, _ = reports.sections("operating", replace(study, results=same))
-    assert "twelve" not in section.title
-    (table,) = (part for part in section.parts if part.name == "operating_points")
-    assert "frozen on validation records with the leads of their fit" in table.caption
-    assert set(table.numbers["thresholds"]) == {"frozen on validation records", OWN}
 
 
 def test_scores_that_rise_at_one_lead_spoil_frozen_thresholds_and_not_own_ones(
@@ -131,22 +120,6 @@ def test_records_of_which_a_label_is_not_known_are_left_out_of_it(study: Run) ->
         )
 
 
-def test_predictive_values_are_at_stated_prevalences_and_at_the_test_set_s_own(
-    study: Run,
-) -> None:
-    table = found(study)
-    for row in table[table["thresholds"] == FROZEN].to_dict("records"):
-        if row["label"] == "mean of labels":
-            continue
-        own = row["positives"] / (row["positives"] + row["negatives"])
-        for name, share in {"0.01": 0.01, "0.05": 0.05, "0.1": 0.1, "test_set": own}.items():
-            right = row["sensitivity"] * share
-            wrong = (1 - row["specificity"]) * (1 - share)
-            assert row[f"ppv_{name}"] == pytest.approx(right / (right + wrong))
-            for value in (f"ppv_{name}", f"npv_{name}"):
-                assert row[f"{value}_low"] <= row[value] <= row[f"{value}_high"]
-
-
 def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     made = replace(
         VALIDATED,
@@ -166,35 +139,3 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     row = table.loc[("good", "12", "A0", "specificity", FROZEN)]
     assert "run the same command again" in row["reason"]
     assert table.loc[("good", "12", "A0", "specificity", OWN), "sensitivity"] > 0.3
-
-
-def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
-    data = Data(tasks={"a": 3}, records=300, prevalence=0.04)
-    study = make(tmp_path / "run", replace(VALIDATED, data={"first": data}))
-    section, _ = reports.sections("operating", study)
-    table = rows(section.parts, "operating_points")
-    labels = table[table["label"] != "mean of labels"]
-    assert set(labels["label"]) == {f"A{k}" for k in range(3)}
-    assert labels["reason"].str.contains("20 of each are needed").all()
-    assert labels["sensitivity"].isna().all()
-    assert set(table["status"]) == {"left out"}
-    notes = [text for part in section.parts if part.kind == "notes" for text in part.texts]
-    assert any("fewer than 20 patients with the label" in text for text in notes)
-    assert all(part.formats == ("csv",) for part in section.parts if part.kind == "table")
-
-
-@pytest.mark.long
-def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
-    study: Run, tmp_path: Path
-) -> None:
-    names = ["calibration", "operating"]
-    first, again = (
-        {f.name: f.read_bytes() for f in write(study, tmp_path / folder, only=names)}
-        for folder in ("one", "two")
-    )
-    assert first == again
-    assert {
-        *("calibration.csv", "reliability.csv", "operating_points.csv"),
-        *("operating_points_by_leads.csv", "decision_curves.csv", "decision_curve.csv"),
-        *("reliability.png", "operating_points_by_leads.png", "decision_curve.svg"),
-    } <= set(first)

@@ -12,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 
 from ecgbench import reports
 from ecgbench.reports import records
-from ecgbench.reports import subgroups as report
 from ecgbench.results.study import Run, read
 from ecgbench.results.subgroups import groups
 from ecgbench.study.people import COLUMNS, keep
@@ -101,19 +100,6 @@ def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Run) ->
     assert {r["group"] for r in rows if r["variable"] == "sex"} == {"female"}, "once, not twice"
 
 
-def test_a_change_is_told_as_a_change_of_the_difference(study: Run) -> None:
-    (section,) = reports.sections("subgroups", study)
-    texts = [text for part in section.parts if part.kind == "notes" for text in part.texts]
-    rows = pd.DataFrame(_tables(study)["subgroups"]).astype({"change": float})
-    one = rows[rows["change"].notna()].iloc[[0]].assign(change_p_holm=0.001, change=-0.043)
-    _, sentence = report._sentences(study, one, "change")
-    group, rest = report._named(one.iloc[0].to_dict()), one["rest"].iloc[0]
-    assert f"{group} less {rest} is −4.3 points" in sentence
-    assert "against that at twelve leads" in sentence
-    left = len(_tables(study)["subgroups_left"])
-    assert f"Not compared: {left} group{'s' * (left != 1)}; subgroups_left.csv says why." in texts
-
-
 def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
     study: Run,
 ) -> None:
@@ -123,35 +109,6 @@ def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
     ages = {r["group"]: r["n_patients"] for r in tables["subgroups"] if r["variable"] == "age"}
     ages |= {g: r["n_patients"] for (v, g), r in left.items() if v == "age"}
     assert sum(ages.values()) == 440
-
-
-def test_the_worst_group_is_the_worse_side_of_a_comparison(study: Run) -> None:
-    tables = _tables(study)
-    for worst in tables["subgroups_worst"]:
-        assert worst["difference"] <= 0 or worst["rest"] == "all others"
-        own = [
-            r
-            for r in tables["subgroups"]
-            if (r["model"], r["leads"]) == (worst["model"], worst["leads"])
-        ]
-        lows = [
-            min(r["difference"], -r["difference"] if r["rest"] != "all others" else np.inf)
-            for r in own
-        ]
-        assert worst["difference"] == pytest.approx(min(lows))
-        assert worst["groups"] == len(own)
-
-
-def test_a_second_reading_computes_nothing_and_gives_the_same(
-    study: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = _tables(study)
-
-    def never(*args: object) -> None:
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr("ecgbench.results.subgroups.Components", never)
-    assert _tables(read(study.path)) == first
 
 
 def test_a_group_may_be_missing_in_a_fold(tmp_path: Path) -> None:

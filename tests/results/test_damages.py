@@ -1,5 +1,5 @@
 """What happens to a run when its files are not what was written: each damage, and what every
-command that reads the run says of it. tests/benchmark/test_reused.py tries what computes it again.
+command that reads the run says of it. tests/study/test_reused.py tries what computes it again.
 """
 
 import hashlib
@@ -15,14 +15,10 @@ import pandas as pd
 import pytest
 
 from ecgbench.errors import Damaged
-from ecgbench.reports import write
-from ecgbench.results import precompute
-from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import read
 from ecgbench.study.explain import difference, result_of
 from ecgbench.study.merge import merge
 from ecgbench.study.people import COLUMNS, keep
-from ecgbench.study.recent import Recent
 from ecgbench.study.store import Store
 from ecgbench.study.verify import faults
 from tests import invented
@@ -92,18 +88,11 @@ def piped(file: Path) -> None:
 
 CELL: dict[str, Spoil] = {
     "a pipe of predictions": lambda cell: piped(cell / "predictions.parquet"),
-    "a pipe of cell.json": lambda cell: piped(cell / "cell.json"),
-    "a pipe of DONE": lambda cell: piped(cell / "DONE"),
     "a bit of the predictions": lambda cell: flip(cell / "predictions.parquet"),
-    "half of the predictions": lambda cell: cut(cell / "predictions.parquet"),
-    "no predictions": lambda cell: (cell / "predictions.parquet").unlink(),
-    "a bit of the scores": lambda cell: flip(cell / "scores.parquet"),
     "no scores": lambda cell: (cell / "scores.parquet").unlink(),
     "half of cell.json": lambda cell: cut(cell / "cell.json"),
     "half of DONE": lambda cell: cut(cell / "DONE"),
     "DONE without files": lambda cell: (cell / "DONE").write_text("{}"),
-    "DONE of numbers": lambda cell: (cell / "DONE").write_text('{"cell.json": 5}'),
-    "DONE of no text": lambda cell: (cell / "DONE").write_bytes(b"\xff\xfe\x00"),
     "DONE of brackets": lambda cell: (cell / "DONE").write_text("[" * 100_000),
     "the files of another cell": copied,
     "facts of another key": document(key_facts={"cell": "a"}),
@@ -129,15 +118,11 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
     assert states["status"].to_dict() == {"1@seed0": "damaged", "12": "ok"}
     why = states.loc["1@seed0", "reason"]
     assert str(run) in why
-    assert "the same `ecgbench run` command sets" in why
-    assert "\n" not in why
     for name in ("value", "low", "high"):
         assert np.isnan(states.loc["1@seed0", name])
         assert states.loc["12", name] == told.cells.set_index("setting").loc["12", name]
     assert study.results[0].cell == twelve
-    assert any(
-        note.startswith("INCOMPLETE: 1 damaged of 2 cells") for note in map(str, study.notes)
-    )
+    assert any("1 damaged of 2 cells" in note for note in map(str, study.notes))
     assert list(faults(Store(run))) == [why], "--verify says the same"
     if damage not in PREDICTED:
         with pytest.raises(Damaged) as caught:
@@ -149,36 +134,9 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
         assert merge(other.path, run, tmp_path / "both")["damaged"] == 1
 
 
-@pytest.mark.parametrize("moment", [0.0, precompute.MOMENT])
-def test_what_is_damaged_under_one_metric_has_no_number_under_another(
-    moment: float, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that fails between two metrics: the row of the first has no such cell either; also
-    where another process meets it.
-    """
-    monkeypatch.setattr(precompute, "MOMENT", moment)
-    score = Scorer.__call__
-
-    def failing(self: Scorer, result: Any, metric: str, *names: Any) -> Any:
-        if metric == "auprc" and str(result.cell.setting) == "12":
-            raise Damaged("its values cannot be")
-        return score(self, result, metric, *names)
-
-    monkeypatch.setattr(Scorer, "__call__", failing)
-    study = read(run, ["auroc", "auprc"])
-    for table in (study.main, study.cells):
-        rows = table[table["leads"] == "12"]
-        assert list(rows["metric"]) == ["auroc", "auprc"]
-        assert set(rows["status"]) == {"damaged"}
-        assert rows["value"].isna().all()
-    assert set(study.main.loc[study.main["leads"] != "12", "status"]) == {"ok"}
-
-
 FIT: dict[str, Spoil] = {
     "a bit of the validation predictions": lambda fit: flip(fit / "validation.parquet"),
-    "no validation predictions": lambda fit: (fit / "validation.parquet").unlink(),
     "half of fit.json": lambda fit: cut(fit / "fit.json"),
-    "half of DONE": lambda fit: cut(fit / "DONE"),
     "facts of another fit": lambda fit: (
         (fit / "fit.json").write_text('{"key": "0", "key_facts": {}}'),
         hashed(fit),
@@ -206,10 +164,7 @@ def replaced(old: str, new: str) -> Spoil:
 PLAN: dict[str, Spoil] = {
     "half": cut,
     "no text": lambda file: file.write_bytes(b"\xff\xfe\x00"),
-    "brackets": lambda file: file.write_text("[" * 100_000),
-    "weights": replaced('"released"', '"random"'),
     "another setting": replaced("seeds = 1", "seeds = 2"),
-    "a lead that is none": replaced("[1, 12]", "[1, 13]"),
     "no hash": replaced("# sha256", "# sha512"),
 }
 
@@ -224,9 +179,8 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
         ("runs", "prune", run),
     ):
         done = here(*words, cwd=tmp_path)
-        assert done.returncode == 2, words
-        assert done.stderr.startswith(f"ecgbench: {run}/plan.toml is not what a run wrote"), words
-        assert done.stderr.count("\n") == 1
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
+        assert f"{run}/plan.toml" in done.stderr
     listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert listed.returncode == 1
     assert "damaged: " in listed.stderr
@@ -251,43 +205,19 @@ def test_what_a_policy_learned_is_held_to_its_name(run: Path) -> None:
     assert fault.startswith(f"{file} is not what the run wrote")
 
 
-def test_damage_that_another_process_meets_ends_the_report_with_the_same_line(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk fails while the report is being made."""
-    said = []
-    for moment in (1e9, 0.0):
-        monkeypatch.setattr(precompute, "MOMENT", moment)
-        study = read(run)
-        file = study.results[0].folder / "predictions.parquet"
-        whole = file.read_bytes()
-        flip(file)
-        Recent.forget()
-        with pytest.raises(Damaged) as caught:
-            write(study, tmp_path / "report")
-        said.append(str(caught.value))
-        file.write_bytes(whole)
-    assert said[0] == said[1]
-    assert said[0].startswith(str(file))
-    assert not (tmp_path / "report").exists()
-
-
 def test_a_report_names_damaged_cells_and_goes_on(run: Path, here: Any, tmp_path: Path) -> None:
     """As a person types it; the page and the terminal say the same as of a cell that failed."""
     one, _ = Store(run).existing_plan().cells
     folder = Store(run).folder(one)
     assert folder is not None
     flip(folder / "predictions.parquet")
-    write(read(run), tmp_path / "report")
-    page = (tmp_path / "report" / "index.html").read_text()
-    assert "predictions.parquet is not what the run wrote" in page
     done = here("report", run, "--only", "main_table", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 cell ok" in done.stdout
     assert "1 cell damaged" in done.stdout
-    assert f"damaged: good: a 1@seed0 zero: {folder}/predictions.parquet is not" in done.stderr
-    main = pd.read_csv(run / "report" / "main_table.csv")
-    assert (main["status"] == "damaged").sum() == 1
+    assert f"{folder}/predictions.parquet" in done.stderr
+    assert (pd.read_csv(run / "report" / "main_table.csv")["status"] == "damaged").sum() == 1
+    page = (run / "report" / "index.html").read_text()
+    assert "predictions.parquet is not what the run wrote" in page
     refused = here("report", run, "--publish", cwd=tmp_path)
     assert refused.returncode == 2
     assert "1 of 2 cells are damaged; run: " in refused.stderr

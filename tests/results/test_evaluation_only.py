@@ -37,39 +37,3 @@ def test_71_is_44_and_19_and_12_less_4_on_our_own_predictions(run: Path) -> None
         assert (parts == scores["ptbxl_all"][parts.index])[parts.notna()].all()
         assert fsum(once.dropna()) == fsum(whole)
         assert 0 < len(whole) < 71
-
-
-def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
-    page = tmp_path / "page"
-    words = (
-        "--only",
-        "main_table",
-        "--against",
-        "paper,FMB",
-        "--set",
-        f"report.runs={run}",
-    )
-    done = here("report", run, "--to", page, *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
-    assert {p.name for p in page.glob("*.md")} == {"main_table.md"}
-    assert "prints no score of these models" in (page / "index.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
-        (
-            ("--set", "report.runs=runs/x"),
-            "--set report.runs=runs/x belongs to --against; add --against paper",
-        ),
-        (("--against", "fmb", "--set", "report.runs=nowhere"), "nowhere"),
-    ],
-)
-def test_bad_words_are_answered_in_one_line(
-    run: Path, tmp_path: Path, here: Callable[..., object], words: tuple[str, ...], said: str
-) -> None:
-    done = here("report", run, "--to", tmp_path / "page", *words, cwd=tmp_path)
-    assert done.returncode == 2  # type: ignore[attr-defined]
-    assert said in done.stderr  # type: ignore[attr-defined]
-    assert not (tmp_path / "page").exists()

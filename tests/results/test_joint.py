@@ -91,19 +91,6 @@ def test_what_may_be_shared_is_not_taken_for_independent(tmp_path: Path) -> None
     assert 0.7 * independent < paired.contrast(LESS).se < sum(ses) / 2
 
 
-def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Path) -> None:
-    """Each dataset has draws of its own, so the pairs widen the interval instead."""
-    scoring = Scoring(bootstrap="multinomial", draws=500)
-    data = {"first": Data(tasks={"a": 3}), "second": Data(tasks={"c": 3})}
-    study = make(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
-    same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
-    alone, paired = (joint(study, [GOOD, WEAK], paired=p) for p in (None, same))
-    assert (alone.overlapping, paired.overlapping) == ([], [("first", "second")])
-    ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
-    assert alone.contrast(LESS).se == pytest.approx(np.hypot(*ses) / 2, rel=1e-9)
-    assert paired.contrast(LESS).se == pytest.approx(sum(ses) / 2, rel=1e-9)
-
-
 def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
     study = make(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
     low = [Entry(m, "zero", "1") for m in ("good", "weak")]
@@ -123,12 +110,6 @@ def test_shares_of_skill_are_fiellers(two: Run) -> None:
     for bound in (share.low, share.high):  # at its ends the difference is just not 0
         off = both.contrast([1, -bound]).shifted(-0.5 * (1 - bound))
         assert abs(off.value) == pytest.approx(off.t * off.se, rel=1e-4)
-
-
-def test_a_share_of_no_skill_is_none(tmp_path: Path) -> None:
-    study = make(tmp_path / "run", replace(TWO, skill=lambda model, leads: 0.05))
-    low = Entry("good", "zero", "1")
-    assert np.isnan(joint(study, [low, GOOD], ["a"]).share(low, GOOD).value)
 
 
 def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Run) -> None:

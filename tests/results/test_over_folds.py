@@ -107,12 +107,6 @@ def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstr
     assert counts["n"].tolist() == [200, 200]
 
 
-def test_where_no_fold_can_be_scored_there_is_no_number() -> None:
-    target, fold, first, _ = study(3)
-    one = row("m", cells_in_folds(0 * target, fold, first))
-    assert np.isnan(one.score)
-
-
 def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test() -> None:
     target, fold, first, second = study(4, 100, 5)
     assert np.bincount(fold).max() == 20
@@ -122,19 +116,6 @@ def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test(
     few = [row(r.model, r.cells[:1]) for r in rows]
     compare(few, lambda one, names: one, lambda of: evidence(of, "undefined"))
     assert "20 test patients, fewer than 30" in str(Notes(few[1].notes))
-
-
-def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
-    """Two labels have no share worth telling, however many folds; of three, one is in all folds."""
-    target, fold, first, _ = study(5)
-    assert evidence([cells_in_folds(target, fold, first)], "undefined").rows[0].share_label == ""
-    rare = np.zeros((200, 1), int)
-    rare[[np.flatnonzero(fold == k)[j] for k in range(1, 6) for j in (0, 1)]] = 1
-    three = np.hstack([target, rare])
-    scored = np.hstack([first, np.random.default_rng(0).normal(size=(200, 1))])
-    found = evidence([cells_in_folds(three, fold, scored)], "undefined").rows[0]
-    assert found.share_label == "L2"
-    assert found.share > 0.5
 
 
 def test_stored_folds_of_a_run_have_the_interval_that_is_made_by_hand(tmp_path: Path) -> None:

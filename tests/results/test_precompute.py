@@ -3,10 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from threading import Event
 
 import pytest
 
@@ -52,16 +50,3 @@ def test_an_error_is_that_of_the_piece(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         each([lambda: 1, broken])
     assert caught.value is error
-
-
-def test_a_first_piece_that_takes_long_is_shown_while_it_works() -> None:
-    began, counts = Event(), list[int]()
-
-    @contextmanager
-    def stage(*_: object) -> Iterator[Callable[[int], None]]:
-        began.set()
-        yield counts.append
-
-    precompute.MOMENT = 0.01  # the fixture puts it back
-    made = precompute.each(None, stage, ("work", "pieces"), [lambda: began.wait(60)])
-    assert (made, sum(counts)) == ([True], 1)

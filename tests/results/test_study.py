@@ -21,17 +21,16 @@ import ecgbench
 from ecgbench import metrics
 from ecgbench.cards.cell import Cell, Scoring, Training
 from ecgbench.core import provenance
-from ecgbench.core.files import as_json, as_parquet
-from ecgbench.core.folders import publish, read_table
+from ecgbench.core.files import as_json
+from ecgbench.core.folders import publish
 from ecgbench.core.keys import key
-from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.reports import write as report
 from ecgbench.results.compare import MAIN_COLUMNS
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
 from ecgbench.results.study import Run, read
 from ecgbench.study import invocation
 from ecgbench.study.jobs import Execution
-from ecgbench.study.scores import score_table
 from ecgbench.study.store import Status, Store, cells_of
 from tests.invented import Data, Made, fit_facts, fit_folder, make, request, write
 
@@ -111,15 +110,6 @@ def test_every_printed_number_is_that_of_an_independent_computation(
         assert apart < 1e-9 if column.endswith("df") else apart < 1e-12, column
 
 
-def test_every_table_says_whether_a_model_met_the_source_of_a_task(tmp_path: Path) -> None:
-    met = {"good": ["Toy data"], "fair": ["Toy data (train)"], "weak": []}
-    facts = {name: {"corpora": corpora} for name, corpora in met.items()}
-    study = make(tmp_path, toy("good fair weak", "12"), **facts)
-    expected = {"good": "yes", "fair": "part", "weak": "unknown"}
-    for table in (study.main, study.cells, study.labels):
-        assert dict(zip(table["model"], table["seen"])) == expected
-
-
 def test_best_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     study = make(tmp_path, toy(" ".join(SKILL), data=TWO))
     for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
@@ -192,19 +182,15 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
     }
     assert reason["fair", "12"] == "RuntimeError: it broke"
     assert reason["poor", "1@seed2"].startswith("not computed yet")
-    assert any(n.startswith("NOT FINISHED: 1 of 16 cells") for n in map(str, study.notes))
-    assert any(
-        n.startswith("INCOMPLETE: 1 failed and 4 skipped of 16 cells")
-        for n in map(str, study.notes)
-    )
+    notes = "\n".join(map(str, study.notes))
+    assert "NOT FINISHED: 1 of 16 cells" in notes
+    assert "INCOMPLETE: 1 failed and 4 skipped of 16 cells" in notes
     report(study, tmp_path / "report")
     rows = list(csv.DictReader((tmp_path / "report" / "main_table.csv").open()))
     counts = [(r["n_records"], r["n_patients"], r["n_labels"], r["n_undefined"]) for r in rows]
     # whole, though pandas holds them as floats
     assert set(counts) == {("108", "54", "3", "1"), ("", "", "", "")}
-    page = (tmp_path / "report" / "index.html").read_text()
-    assert "1 (1 of 3 draws)" in page
-    assert "RuntimeError: it broke" in page
+    assert "RuntimeError: it broke" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
@@ -219,26 +205,14 @@ def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
     }
     assert [n for n in map(str, study.notes) if said in n] == [f"Fit of Fair (Toy): {said}."]
     report(study, tmp_path / "report")
-    for name, mark in (("main_table.md", "<sup>1</sup>"), ("main_table.tex", "script{1}")):
-        text = (tmp_path / "report" / name).read_text()
-        assert text.count(mark) >= len(study.main) // 2, "at the scores, and before the words"
-        assert said in text
-    assert "#main_table-1" in (tmp_path / "report" / "index.html").read_text()
+    for name in ("main_table.md", "main_table.tex"):
+        assert said in (tmp_path / "report" / name).read_text()
     document = fit_of(run, "good") / "fit.json"
     document.write_bytes(document.read_bytes().replace(b"[", b"{"))
     again = read(run.path)
     assert set(again.main.set_index("model").loc["good", "status"]) == {"damaged"}
     assert set(again.main.set_index("model").loc["fair", "status"]) == {"ok"}
     assert all(str(document) in why for why in again.cells["reason"] if why)
-
-
-def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: Path) -> None:
-    why: tuple[Status, str] = "failed", "ImportError: no such thing"
-    run = write(tmp_path / "run", toy("good", gone=lambda cell: why))
-    for kind in ("models", "datasets"):
-        shutil.rmtree(run.path / kind)
-    report(read(run.path), tmp_path / "report")
-    assert "ImportError: no such thing" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_a_run_is_only_read(tmp_path: Path) -> None:
@@ -255,18 +229,6 @@ def test_a_run_is_only_read(tmp_path: Path) -> None:
     (folder / "predictions.parquet").unlink()
     with pytest.raises(Damaged, match="is not what"):
         study.result("toy", "good", "12", "zero").predictions()
-
-
-def test_more_draws_or_another_bootstrap_give_other_intervals(tmp_path: Path) -> None:
-    made = toy("good", "12")
-    run = write(tmp_path, made)
-    lows = [read(tmp_path).main["low"][0]]
-    drawn = {"bootstrap": "multinomial"}
-    for other in (drawn, {**drawn, "draws": 300}, {"bootstrap": "records"}, {"absent": "half"}):
-        scoring = replace(made.scoring, **other)
-        run.add_request(request(replace(made, scoring=scoring)))
-        lows.append(read(tmp_path).main["low"][0])
-    assert len(set(lows)) == 5
 
 
 def youden(target: Any, score: Any) -> float:
@@ -297,53 +259,8 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         assert cell["low"] < cell["value"] < cell["high"]
     assert set(alone.comparisons["metric"]) == {"youden"}
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
-    words = "Intervals of Youden index: 95 %, bootstrap over patients"
-    assert any(words in note for note in map(str, study.notes))
     with pytest.raises(BadSetting, match="auroc, youden"):
         study.of("nothing")
-
-
-HALF = """import numpy as np
-from ecgbench.cards.rooms import MetricCard
-CARD = MetricCard(title="Half", summary="", range=(0, 9), direction="lower", chance=None, source="")
-def value(target, score):
-    return np.where(np.ptp(target, axis=0) > 0, {}, np.nan)
-def influence(target, score): return score - score.mean(0)
-"""
-
-
-def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
-    file = tmp_path / "half.py"
-    made = toy("good", "12")
-    run = write(tmp_path / "run", made)
-    scoring = replace(made.scoring, metrics=("auroc", "half"))
-    run.add_request(request(replace(made, scoring=scoring)))
-    (folder,) = folders(run, "good", "12")
-    content: dict[str, Any] = {
-        n: (folder / n).read_bytes() for n in ("predictions.parquet", "cell.json")
-    }
-    predicted, read_values = read_table(folder, "predictions.parquet").to_pandas(), []
-    try:
-        for body in ("score.mean(0)", "5 + score.mean(0)"):
-            metrics.ROOM.forget()
-            file.write_text(HALF.format(body))
-            metrics.resolve(str(file))
-            if not read_values:
-                shutil.rmtree(folder)
-                scores = as_parquet(score_table(("auroc", "half"), predicted))
-                publish(folder, {**content, "scores.parquet": scores})
-            study = read(run.path)
-            cell = study.of("half").cells.iloc[0]
-            assert cell["low"] <= cell["value"] <= cell["high"]
-            said = any(
-                n.startswith("Half: its file gives other values") for n in map(str, study.notes)
-            )
-            read_values.append((cell["value"], said))
-    finally:
-        metrics.ROOM.forget()
-    (old, quiet), (new, loud) = read_values
-    assert new == pytest.approx(old + 5)
-    assert (quiet, loud) == (False, True)
 
 
 def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(
@@ -365,25 +282,6 @@ def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(
         read(asked(Store(tmp_path / "alone"), "youden"))
 
 
-def test_what_lies_beside_a_cell_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
-    study = make(tmp_path, toy("good"))
-    one = study.result("toy", "good", "1@seed2", "zero")
-    stored = pd.read_parquet(one.folder / "predictions.parquet")
-    pd.testing.assert_frame_equal(one.predictions(), stored)
-    assert str(one.cell.setting) == "1@seed2"
-    assert set(one.scores()["metric"]) == {"auroc"}
-    with pytest.raises(MissingData, match=f"remove {one.folder} "):
-        one.features()
-    with pytest.raises(MissingData, match="1@seed7"):
-        study.result("toy", "good", "1@seed7", "zero")
-
-
-def test_no_run_is_said_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(MissingData, match="ecgbench run --out") as caught:
-        read(tmp_path / "none")
-    assert isinstance(caught.value, EcgbenchError)
-
-
 def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> None:
     random = {"weights": "random"}
     found = make(tmp_path / "a", toy("good fair"), good=random, fair=random).notes
@@ -393,7 +291,6 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     assert any("one value in the test set" in n and n.endswith("TOY2.") for n in notes)
     untrue = ("NOT FINISHED", "INCOMPLETE", "LIMITED", "SEEN BEFORE")
     assert not any(n.startswith(untrue) or "fewer than 5 test positives" in n for n in notes)
-    assert any(n.startswith("Std is") and "of one fit" in n for n in notes)
     alone = list(map(str, make(tmp_path / "b", toy("good", "12")).notes))
     assert not any("Std is" in n or "Random leads" in n or "Holm" in n for n in alone)
 
@@ -431,12 +328,12 @@ def test_nothing_is_said_of_cells_whose_facts_are_damaged(
     assert read(tmp_path).cells["reason"][0].startswith(f"{file} is gone")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"started": "x"}', '{"started": 1.0}'])
+@pytest.mark.parametrize("text", ["{", '{"started": 1.0}'])
 def test_a_damaged_note_of_a_command_is_one_line(text: str, tmp_path: Path) -> None:
     write(tmp_path, toy("good", "12"))
     (file,) = (tmp_path / "invocations").glob("*.json")
     file.write_text(text)
-    with pytest.raises(Damaged, match=rf"^{file} .* remove .*$"):
+    with pytest.raises(Damaged, match=str(file)):
         read(tmp_path)
 
 
@@ -480,11 +377,7 @@ def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> No
         ("b" * 40, False): (0, 2, 0),
     }
     assert (study.provenance.seconds_cells, study.provenance.seconds_fits) == (4.5, 4.0)
-    assert [
-        n
-        for n in map(str, study.notes)
-        if n.startswith("UNCOMMITTED CHANGES: 1 of 4 finished cells")
-    ]
+    assert any(n.startswith("UNCOMMITTED CHANGES: 1 of 4") for n in map(str, study.notes))
     said = {
         (r["model"], r["leads"]) for _, r in study.main.iterrows() if UNCOMMITTED in str(r["note"])
     }
@@ -493,26 +386,6 @@ def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> No
     report(study, clean.path / "report")
     for name in ("main_table.md", "main_table.tex", "index.html"):
         assert UNCOMMITTED in (clean.path / "report" / name).read_text(), name
-
-
-def test_all_commands_are_listed_those_that_were_killed_too(
-    clean: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provenance, "command", lambda: "ecgbench run --out mine")
-    monkeypatch.setattr(invocation, "EVERY", 0.0)
-    executions = (Execution(device=device) for device in ("cuda", "cpu"))
-    killed, done = (invocation.Invocation(clean, execution) for execution in executions)
-    killed.note(3, 0)
-    done.note(1, 3, ended=True)
-    report(read(clean.path), clean.path / "report", only=["provenance"])
-    rows = list(csv.DictReader((clean.path / "report" / "provenance.csv").open()))
-    assert [(r["device"], r["computed"], r["reused"], r["ended"]) for r in rows] == [
-        ("cpu", "1", "", "true"),  # as an earlier version stored it
-        ("cuda", "3", "0", "false"),
-        ("cpu", "1", "3", "true"),
-    ]
-    assert "1 did not end" in (clean.path / "report" / "index.html").read_text()
-    assert f"commit {'a' * 40}." in (clean.path / "report" / "provenance.md").read_text()
 
 
 def test_what_is_published_says_so_and_is_clean(
@@ -539,16 +412,10 @@ def test_what_is_published_says_so_and_is_clean(
 NO_CHECKOUT = {"version": "0.1.0", "commit": None, "dirty": None}
 REFUSED: list[tuple[Callable[[Store], object], dict[str, Any], Sequence[str], str]] = [
     (lambda run: shutil.rmtree(folders(run, "good", "12")[0]), CLEAN, (), "1 of 4 cells are not"),
-    (
-        lambda run: coded(folders(run, "good", "12")[0], "cell.json", code=DIRTY),
-        CLEAN,
-        (),
-        "1 of 4 cells were computed",
-    ),
     (lambda run: shutil.rmtree(fit_of(run, "good")), CLEAN, (), "commit of 2 of 4 cells"),
-    (lambda run: None, DIRTY, (), "checkout of ecgbench has uncommitted"),
-    (lambda run: None, NO_CHECKOUT, (), "runs from no checkout"),
-    (lambda run: None, CLEAN, ("--only", "main_table"), "a published report is whole"),
+    (lambda run: None, DIRTY, (), "uncommitted"),
+    (lambda run: None, NO_CHECKOUT, (), "no checkout"),
+    (lambda run: None, CLEAN, ("--only", "main_table"), "whole"),
 ]
 
 
@@ -566,7 +433,6 @@ def test_what_may_not_be_published_is_one_line_and_nothing_is_written(
     spoil(clean)
     monkeypatch.setattr(provenance, "code", lambda: writer)
     done = here("report", clean.path, "--publish", *words, "--to", "out", cwd=tmp_path)
-    assert done.returncode == 2
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,5 @@
 """Weights of patients, replicates against a loop over scikit-learn, and intervals that cover."""
 
-import tracemalloc
 from statistics import NormalDist
 
 import numpy as np
@@ -127,20 +126,6 @@ def test_resampled_records_are_weighted_records():
         rtol=0,
         atol=1e-12,
     )
-
-
-def test_memory_is_bounded():
-    """20,000 records: the weights themselves are the caller's, what is added to them stays
-    small.
-    """
-    random = np.random.default_rng(0)
-    target, score = random.random((20_000, 2)) < 0.5, random.standard_normal((20_000, 2))
-    weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"))
-    tracemalloc.start()
-    label_replicates(target, score, weights)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100e6
 
 
 def test_bad_input_is_refused():

@@ -195,16 +195,14 @@ def test_joint_draws_have_the_variance_of_each_contrast_and_their_correlation() 
     ).all()
 
 
-@pytest.mark.parametrize("contrast", [(1, 0, 0), (1, -1, 0)])
-def test_a_label_by_itself_is_the_contrast_of_it_alone(contrast: tuple[float, ...]) -> None:
+def test_a_label_by_itself_is_the_contrast_of_it_alone() -> None:
     target, patients, scores = study(k=1, n=150)
     target[:, 0] = np.arange(150) % 4 == 0
     alone = components(target, patients, scores)
-    (found,) = alone.by_label(contrast)
-    whole = alone.contrast(contrast)
-    assert (found.value, found.variance, found.df) == pytest.approx(
-        (whole.value, whole.variance, whole.df), rel=1e-12
-    )
+    (found,) = alone.by_label((1, -1, 0))
+    whole = alone.difference(0, 1)
+    expected = pytest.approx((whole.value, whole.variance, whole.df), rel=1e-12)
+    assert (found.value, found.variance, found.df) == expected
 
 
 def test_labels_by_themselves_are_those_of_the_macro() -> None:
@@ -222,7 +220,7 @@ def test_labels_by_themselves_are_those_of_the_macro() -> None:
     assert [e.variance for e in nothing] == [0.0] * 5
 
 
-@pytest.mark.parametrize("labels", [1, 3, 6, 7, 10, 71])
+@pytest.mark.parametrize("labels", [1, 3, 7, 71])
 def test_a_perfect_mean_has_an_interval_whatever_its_sum_is_off(labels: int) -> None:
     """Seven sevenths are not 1 to a computer. That of one label is the label's; that of several is
     no narrower than that of its most frequent one.
@@ -243,7 +241,6 @@ def test_a_perfect_mean_has_an_interval_whatever_its_sum_is_off(labels: int) -> 
     [
         ([[1]] + [[0]] * 8, 0.2788),
         ([[1]] * 4 + [[0]] * 5, 0.5529),
-        ([[1]] * 8 + [[0]], 0.3775),
         ([[1], [0]], 0.2010),
         ([[1, 1]] * 4 + [[0, 0]] * 5, 0.5529),
         ([[1, 0]] * 4 + [[0, 1]] * 5, 0.5605),

@@ -92,22 +92,6 @@ def test_the_truth_is_what_a_huge_study_finds(benchmark: ModuleType) -> None:
         assert per_label(target, second).mean() == pytest.approx(true.auroc.mean(), abs=0.008)
 
 
-def test_the_records_are_those_of_the_published_simulation(benchmark: ModuleType) -> None:
-    assert benchmark.records(243, "sub").target.shape == (243, 20)
-    assert benchmark.records(243, "all").target.shape == (243, 56)
-    assert benchmark.records(243, "super").patients.max() + 1 == 233
-    large = benchmark.records(2191, "sub")
-    assert abs(len(large.target) - 2191) < 3
-    # a patient drawn twice is two patients
-    assert large.patients.max() + 1 > 2000
-    clustered = benchmark.records(243, "sub", clusters=True)
-    sizes = np.bincount(clustered.patients)
-    assert sizes.max() == 4
-    same = clustered.patients[1:] == clustered.patients[:-1]
-    alike = (clustered.target[1:] == clustered.target[:-1]).all(axis=1)
-    assert alike[same].mean() > 0.4
-
-
 def test_intervals_of_a_mean_over_folds_cover(benchmark: ModuleType) -> None:
     """100 patients. The fits of the folds have true AUROCs of their own, and scores that lie higher
     or lower as a whole; the mean of those true AUROCs is what is covered.

@@ -102,13 +102,9 @@ def test_folds_of_a_label_are_averaged_and_one_without_both_values_is_left_out()
 
 
 def test_shapes_that_do_not_fit_are_told() -> None:
+    target, names = np.zeros((3, 2), np.int8), ["A", "B"]
     with pytest.raises(ValueError, match="must fit the target"):
-        Profiles(
-            target=np.zeros((3, 2), np.int8),
-            patients=np.array(["a", "b", "c"]),
-            placements=np.zeros((12, 3, 1)),
-            names=["A", "B"],
-        )
+        Profiles(target=target, patients=np.arange(3), placements=np.zeros((12, 3, 1)), names=names)
 
 
 def test_bounds_of_the_range_hold_in_95_of_100() -> None:

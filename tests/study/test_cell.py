@@ -44,15 +44,9 @@ class Features(Evaluation):
 def made(training: Training = LINEAR) -> tuple[Features, Any]:
     import pandas as pd
 
-    index = pd.DataFrame(
-        {
-            "record": ["a", "b"],
-            "sha256": ["1", "2"],
-            "patient": ["p", "q"],
-            "split": ["train", "test"],
-        }
-    )
-    index = index.assign(**{"task:A": [0, 1], "task:B": [1, 0], "other:C": [0, 0]})
+    known = {"sha256": ["1", "2"], "patient": ["p", "q"], "split": ["train", "test"]}
+    labels = {"task:A": [0, 1], "task:B": [1, 0], "other:C": [0, 0]}
+    index = pd.DataFrame({"record": ["a", "b"], **known, **labels})
     prepared = SimpleNamespace(index=index, name="toy", digest="of the whole release")
     selection = Selection(prepared, None)  # type: ignore[arg-type]
     return Features(selection, TASK, training), prepared
@@ -77,13 +71,11 @@ def three(
     return key(one.facts("zero")), fitted, key(cell_facts(one, cell, TASK, fitted, scoring))
 
 
-USUAL = three()
+USUAL, ALL = three(), ["features", "fit", "cell"]
 
 
 def moved(now: tuple[str, str, str]) -> list[str]:
-    return [
-        name for name, a, b in zip(("features", "fit", "cell"), USUAL, now, strict=True) if a != b
-    ]
+    return [name for name, a, b in zip(ALL, USUAL, now, strict=True) if a != b]
 
 
 def test_preparing_all_or_what_a_limit_takes_gives_one_key(
@@ -106,7 +98,7 @@ def test_preparing_all_or_what_a_limit_takes_gives_one_key(
 
 @pytest.mark.parametrize(
     ("number", "expected"),
-    [("FEATURES", ["features", "fit", "cell"]), ("FITS", ["fit", "cell"]), ("SCORES", ["cell"])],
+    [("FEATURES", ALL), ("FITS", ["fit", "cell"]), ("SCORES", ["cell"])],
 )
 def test_a_number_that_is_raised_moves_what_lies_below_it(
     number: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
@@ -133,10 +125,7 @@ def test_a_number_that_is_raised_moves_what_lies_below_it(
         ({"changed": lambda index: index.__setitem__("other:C", [1, 1])}, []),
         ({"changed": lambda index: index.__setitem__("task:A", [1, 1])}, ["fit", "cell"]),
         ({"changed": lambda index: index.__setitem__("patient", ["p", "p"])}, ["fit", "cell"]),
-        (
-            {"changed": lambda index: index.__setitem__("sha256", ["1", "3"])},
-            ["features", "fit", "cell"],
-        ),
+        ({"changed": lambda index: index.__setitem__("sha256", ["1", "3"])}, ALL),
     ],
 )
 def test_a_fact_moves_what_rests_on_it_and_nothing_else(
@@ -165,18 +154,7 @@ def test_the_key_of_a_probe_holds_its_own_settings_and_none_of_the_loops(
 def test_keys_of_linear_and_finetune_are_those_before_there_was_a_probe() -> None:
     """Fits that are stored are found again."""
     linear, finetune = (protocols.facts(Training(protocol=p)) for p in ("linear", "finetune"))
-    assert linear == {
-        "protocol": "linear",
-        "epochs": 100,
-        "lr": 1e-3,
-        "weight_decay": 1e-3,
-        "batch": 64,
-        "leads": "all",
-    }
-    assert finetune == {
-        **linear,
-        "protocol": "finetune",
-        "lr_groups": True,
-        "precision": "float32",
-        "micro_batch": None,
-    }
+    own = {"epochs": 100, "lr": 1e-3, "weight_decay": 1e-3, "batch": 64, "leads": "all"}
+    more = {"lr_groups": True, "precision": "float32", "micro_batch": None}
+    assert linear == {"protocol": "linear", **own}
+    assert finetune == {"protocol": "finetune", **own, **more}

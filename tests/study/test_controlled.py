@@ -72,26 +72,6 @@ def test_each_control_comes_out_as_the_planted_truth_says(whole: Run) -> None:
     assert "neither site nor device is known" in refused.note
 
 
-def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
-    whole: Run,
-) -> None:
-    rows, main = found(whole), whole.main.set_index(["task", "leads"])
-    for (name, task, leads), row in rows.items():
-        if name in ("leads", "age_sex"):
-            assert row.model_value == pytest.approx(main.loc[(task, leads), "value"], abs=1e-12)
-
-
-def test_features_and_fits_of_the_run_are_used_again(whole: Run) -> None:
-    """Permuted labels need no network, scrambled leads no training; nothing of it stays."""
-    home = whole.path / controls.FOLDER
-    assert "CONTROL" in {note.kind for note in read(home / "labels@0").notes if note.grave}
-    assert not list((home / "labels@0").glob("features/*/*/windows"))
-    assert not list((home / "leads").glob("features/*/*/windows"))
-    for fit in (home / "leads").glob("fits/*/*/*/fit.json"):
-        own = whole.path / fit.relative_to(home / "leads")
-        assert fit.read_bytes() == own.read_bytes()
-
-
 def test_the_same_command_again_computes_nothing(
     study: Callable[[str, str], Path], whole: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,11 +1,8 @@
 """Which cells a control has."""
 
-import pytest
-
 from ecgbench.cards.cell import Training
 from ecgbench.cards.plan import Request, plan_of
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.errors import UnknownName
 from ecgbench.study import controls
 
 
@@ -36,12 +33,3 @@ def test_a_shortcut_stands_in_place_of_all_models_and_is_a_probe() -> None:
     ]
     assert one.training == Training()
     assert one.control == "age_sex"
-
-
-def test_names() -> None:
-    assert controls.resolve(["phases", "labels"]) == ("labels", "phases")
-    assert controls.resolve(["all"]) == tuple(controls.CONTROLS)
-    assert len(controls.names("labels", Training())) == controls.REPEATS
-    assert controls.names("labels", Training(protocol="finetune")) == ["labels@0"]
-    with pytest.raises(UnknownName, match="did you mean labels"):
-        controls.resolve(["label"])

@@ -2,7 +2,6 @@
 number of folds.
 """
 
-import csv
 import json
 import shutil
 import subprocess
@@ -37,32 +36,6 @@ def fill(signal, measured, state=None):
     filled = signal.copy()
     filled[~measured] = 0
     return filled
-'''
-OURS = '''"""The demo's recordings in four folds of ours."""
-
-from dataclasses import replace
-
-from ecgbench.datasets import demo
-from ecgbench.datasets.indexing.folds import dealt
-
-CARD = replace(
-    demo.CARD,
-    title="Ours",
-    tasks=(replace(demo.CARD.tasks[0], name="ours"),),
-    splits="ours: 4 folds by patient",
-    folds=4,
-)
-COLUMNS = CARD.tasks[0].columns
-
-
-def index(root):
-    table = demo.index(root).rename(columns=lambda c: c.replace("demo:", "ours:"))
-    held = [[c for c in COLUMNS[:2] if row[c]] for _, row in table.iterrows()]
-    return table.assign(**dealt("ours", table["patient"].tolist(), held, CARD.folds))
-
-
-def read(root, row):
-    return demo.read(root, {name.replace("ours:", "demo:"): v for name, v in row.items()})
 '''
 
 
@@ -149,19 +122,7 @@ def test_numbers_are_means_over_folds_and_hold_by_an_independent_computation(
         assert set(mine["fold"]) == set(FOLDS)
         assert row.value == pytest.approx(mine["value"].mean())
         assert row.n_records == 60
-        assert "mean of 3 folds" in str(row.note)
-    page = (run / "report" / "index.html").read_text()
-    for said in (
-        "cross-validation in 3 folds of whole patients",
-        "records of different folds are never ranked together",
-        "How much other training records would change a score is not in its interval",
-    ):
-        assert said in page
-    with (run / "report" / "labels.csv").open() as table:
-        assert {row["fold"] for row in csv.DictReader(table)} == set(FOLDS)
-    why = here("runs", "why", run, study.results[0].cell.identity, cwd=tmp_path).stdout
-    assert "fold 1/3" in why
-    assert "fit: fold: 1/3" in why
+    assert set(pd.read_csv(run / "report" / "labels.csv")["fold"]) == set(FOLDS)
 
 
 def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
@@ -179,35 +140,7 @@ def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
         read(run).main.drop(columns="note"), before.main.drop(columns="note")
     )
     assert typed(run, *words, "--folds", "4") == 2
-    said = capsys.readouterr().err
-    assert "holds a run with folds = 3, and this command has folds = 4" in said
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("protocol", ["linear", "finetune"])
-def test_other_protocols_and_repeats(typed: Typed, tmp_path: Path, protocol: str) -> None:
-    words = (
-        "--folds",
-        "3",
-        "--protocol",
-        protocol,
-        "--set",
-        "training.epochs=1",
-        "--set",
-        "training.seeds=0,1",
-    )
-    assert typed(tmp_path / "run", *words) == 0
-    study = read(tmp_path / "run")
-    assert len(study.cells) == 6
-    assert (study.cells["status"] == "ok").all()
-    fits = {r.document["fit"] for r in study.results}
-    assert len(fits) == 6
-    for r in study.results:
-        tested, validating = (
-            set(r.predictions()["record"]),
-            set(r.validation()["record"]),
-        )
-        assert not tested & validating
+    assert "folds = 4" in capsys.readouterr().err
 
 
 def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
@@ -215,46 +148,8 @@ def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
 ) -> None:
     tiny = Path(__file__).parents[1] / "tiny.py"
     words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--engine", "inline")
-    for folds, said in {
-        "demo=5": "--folds demo=5: the split of ECG demo (synthetic) is published and stays as it",
-        "ptbxl=5": "--folds ptbxl=5: no task of dataset ptbxl is in this run, only of demo",
-        "reference": "--folds reference: the split of every dataset here is published",
-        "20": "--folds 20: no label of demo has a positive and a negative in training",
-    }.items():
+    for folds in ("demo=5", "ptbxl=5", "reference", "20"):
         done = here("run", *words, "--limit", "20", "--folds", folds, cwd=tmp_path)
         assert done.returncode == 2, folds
-        assert said in done.stderr
+        assert f"--folds {folds}:" in done.stderr
         assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.long
-def test_another_number_of_folds_of_a_split_of_ours(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "ours.py").write_text(OURS)
-    usual = ("--tasks", str(tmp_path / "ours.py"), "--limit", "90")
-    usual += ("--prepared", str(tmp_path / "prepared"))
-    studies = {}
-    for name, words in {
-        "usual": (),
-        "same": ("--folds", "ours=4"),
-        "more": ("--folds", "ours=9"),
-        "reference": ("--folds", "reference"),
-    }.items():
-        assert typed(tmp_path / name, *usual, *words) == 0, capsys.readouterr().err
-        studies[name] = read(tmp_path / name)
-    tested = {n: set(s.results[0].predictions()["record"]) for n, s in studies.items()}
-    keys = {n: s.cells["key"].iloc[0] for n, s in studies.items()}
-    assert keys["usual"] == keys["same"]
-    assert len(set(keys.values())) == 3
-    assert 1.6 < len(tested["usual"]) / len(tested["more"]) < 3
-    notes = {n: "\n".join(map(str, s.notes)) for n, s in studies.items()}
-    assert "Ours: its split has 9 folds instead of 4 (--folds ours=9)" in notes["more"]
-    assert "patients without a label are in training, as in the reference" in notes["reference"]
-    assert "--folds" not in notes["usual"] + notes["same"]
-    labelled = [c for c in studies["reference"].results[0].predictions() if c.startswith("target:")]
-    own = studies["reference"].results[0].predictions().set_index("patient")[labelled[:2]]
-    assert (own.groupby(level=0).max().max(axis=1) == 1).all()
-    assert typed(tmp_path / "more", *usual) == 2
-    said = "holds a run with folds = ours=9, and this command has folds = None"
-    assert said in capsys.readouterr().err

@@ -13,11 +13,9 @@ from ecgbench.evaluate.evaluation import Evaluation
 @pytest.mark.parametrize(
     ("splits", "windows", "change", "said"),
     [
-        (["train", "val"], 1, "", "x on y: its test split is empty; ecgbench data facts y counts"),
-        (["val", "test"], 1, "", "x on y: its train split is empty; "),
-        (["train", "val", "test"], 4097, "", "x on y: no train record"),
-        (["train", "val", "test"], 0, "", "y: no train record has one to 4,096 windows of 60 s"),
-        (["train", "val", "test"], 0, "perturb half@1", "x on y under half@1: no "),
+        (["train", "val"], 1, "", "its test split is empty"),
+        (["train", "val", "test"], 4097, "", "no train record"),
+        (["train", "val", "test"], 0, "perturb half@1", "under half@1: no train record"),
     ],
 )
 def test_an_empty_split_is_called_empty_and_one_of_short_records_is_not(

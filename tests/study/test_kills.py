@@ -6,11 +6,7 @@
 import hashlib
 import json
 import multiprocessing
-import os
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,29 +18,6 @@ from ecgbench.study.store import Store
 from ecgbench.study.store import cells_of as cells_of_run
 
 pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
-TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
-USUAL += ("--protocol", "linear", "--set", "training.epochs=3")
-USUAL += ("--set", "run.report=no", "--models")
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def start(out: Path, prepared: Path, words: tuple[str, ...]) -> "subprocess.Popen[str]":
-    line = [sys.executable, "-m", "ecgbench", "run", *USUAL, *words]
-    line += ["--prepared", str(prepared), "--out", str(out)]
-    return subprocess.Popen(
-        line, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def finish(process: "subprocess.Popen[str]") -> tuple[int, int]:
-    """How many cells a run computed and found."""
-    told, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, told
-    others = r"(?:, (\d+) computed by another command meanwhile)?"
-    counts = re.search(rf"(\d+) cells? computed, (\d+) were there already{others}, 0 skip", told)
-    assert counts, told
-    return int(counts[1]), int(counts[2]) + int(counts[3] or 0)
 
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:
@@ -56,10 +29,8 @@ def intact(out: Path) -> dict[str, tuple[int, str]]:
         # a kill between the last file and the folder's name; the next run sweeps it
         if done.parent.name.startswith("."):
             continue
-        for name, said in {
-            **json.loads(done.read_text()),
-            "DONE": hashlib.sha256(done.read_bytes()).hexdigest(),
-        }.items():
+        own = hashlib.sha256(done.read_bytes()).hexdigest()
+        for name, said in (json.loads(done.read_text()) | {"DONE": own}).items():
             path = done.with_name(name)
             assert hashlib.sha256(path.read_bytes()).hexdigest() == said, path
             found[str(path.relative_to(out))] = (path.stat().st_mtime_ns, said)
@@ -102,22 +73,3 @@ def test_a_run_that_is_killed_goes_on_from_what_it_finished(
     assert known.items() <= intact(out).items()
     assert numbers(out) == numbers(tmp_path / "whole")
     assert table(out) == table(tmp_path / "whole")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("count", "how"), [(2, ()), (3, ("--engine", "inline"))])
-def test_runs_side_by_side_share_the_work(count: int, how: tuple[str, ...], tmp_path: Path) -> None:
-    """Each cell is computed by one of them; afterwards each has all, and one run alone gives the
-    same files. Two with workers, three of one process each.
-    """
-    twin = tmp_path / "twin.py"
-    twin.write_text(TINY.read_text())
-    words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2", *how)
-    alone, out, prepared = (tmp_path / name for name in ("alone", "out", "prepared"))
-    assert finish(start(alone, prepared, words)) == (8, 0)
-    told = [finish(p) for p in [start(out, prepared, words) for _ in range(count)]]
-    assert sum(computed for computed, _ in told) == 8, told
-    assert all(computed + there == 8 for computed, there in told), told
-    assert cells_of(out) == 8
-    intact(out)
-    assert numbers(out) == numbers(alone)

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ecgbench.study import progress
-from ecgbench.study.progress import JobDisplay, Terminal, TimeLeft, counting
+from ecgbench.study.progress import JobDisplay, Terminal
 
 MIXED = [
     (1, ("stage", 1, "left on demo: test windows", 3, "windows")),
@@ -39,31 +38,6 @@ def test_bars_of_two_jobs_share_one_display_and_leave_a_line_each() -> None:
     assert "again: 0/1 windows" in out.getvalue()
 
 
-def test_preparing_is_a_bar_of_the_same_display() -> None:
-    out = io.StringIO()
-    bars = Terminal(bars=True, console=Console(file=out, force_terminal=True, width=100))
-    with bars.stage("left on demo", 2, "windows"), counting("prepare demo", bars) as shown:
-        shown(1, 3)
-        assert [(t.completed, t.total) for t in bars._live.tasks] == [(0, 2), (1, 3)]
-        shown(3, 3)
-        shown(1, 1)  # of a record in the place of a damaged one
-    assert "prepare demo: 3/3 records in " in out.getvalue()
-    assert "prepare demo: 1/1 records in " in out.getvalue()
-    assert not bars._live.tasks
-
-
-def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    show = JobDisplay(Terminal(bars=False))
-    for event in [*MIXED, (1, ("end", 1)), (1, ("advance", 1, 1))]:
-        show(*event)
-    said = capsys.readouterr().err.splitlines()
-    assert said == [
-        "left on demo: test windows: 3 windows",
-        "right on demo: test windows: 5 windows",
-        "fitted",
-    ]
-
-
 def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -74,15 +48,3 @@ def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
         capsys.readouterr().err
         == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"
     )
-
-
-def test_the_time_left_is_that_of_the_cells_not_yet_finished(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = iter((0, 10, 120, 125, 900))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
-    finished = TimeLeft(20, Terminal(bars=False))
-    for done in (1, 4, 5, 20):
-        finished(done)
-    said = capsys.readouterr().err.splitlines()
-    assert said == ["4 of 20 cells in 2 min, at this pace 8 min left"]

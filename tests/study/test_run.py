@@ -4,8 +4,6 @@ said otherwise.
 
 import hashlib
 import json
-import re
-import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,8 +29,6 @@ from ecgbench.study.stored import read_pooled
 from tests.study.test_zoo import plug_in
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=3"
-USUAL = ("--models", str(TINY), *f"{WORDS} --leads 12 --seeds 1".split())
 GRID = ("--leads", "1,2,12,I,II", "--seeds", "2")
 Typed = Callable[..., int]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,58 +82,23 @@ def test_a_second_time_nothing_is_computed(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("draw", ["record", "window"])
 def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
-    draw: str, grid: Path, typed: Typed, tmp_path: Path
+    grid: Path, typed: Typed, tmp_path: Path
 ) -> None:
     """More leads, more seeds, more models: cells that were there stay, and every number is the same
     to the last bit.
     """
-    words = ("--set", f"scoring.draw={draw}")
-    whole = grid if draw == "record" else tmp_path / "whole"
-    if draw == "window":
-        assert typed(whole, *both(grid.parent), *GRID, *words) == 0
     grown = tmp_path / "grown"
-    assert typed(grown, "--leads", "12,2", *words) == 0
+    assert typed(grown, "--leads", "12,2") == 0
     first = hashes(grown)
-    assert typed(grown, "--leads", "II,1", "--seeds", "2", *words) == 0
-    assert typed(grown, *both(grid.parent), *GRID, *words) == 0
+    assert typed(grown, "--leads", "II,1", "--seeds", "2") == 0
+    assert typed(grown, *both(grid.parent), *GRID) == 0
     assert first.items() <= hashes(grown).items()
-    assert keys(grown) == keys(whole)
-    assert table(grown) == table(whole)
-    cells = [p.relative_to(whole) for p in (whole / "cells").rglob("*.parquet")]
+    assert keys(grown) == keys(grid)
+    assert table(grown) == table(grid)
+    cells = [p.relative_to(grid) for p in (grid / "cells").rglob("*.parquet")]
     assert len(cells) == 14 * 2
-    assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
-
-
-def test_a_model_that_this_command_does_not_name_stays_as_it_is(
-    grid: Path, typed: Typed, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    assert typed(run) == 0
-    before = hashes(run)
-    assert typed(run, "--models", both(grid.parent)[1].split(",")[1]) == 0
-    assert states(read(run)) == {"tiny 12 zero": "ok", "brief 12 zero": "ok"}
-    assert before.items() <= hashes(run).items()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("broken", ["raise RuntimeError", "def fill(:", "x = 1"])
-def test_no_number_of_an_edited_plug_in_stays_where_it_cannot_be_loaded(
-    broken: str, typed: Typed, tmp_path: Path
-) -> None:
-    run, policy = tmp_path / "run", tmp_path / "mine.py"
-    sound = "import numpy\ndef fill(signal, measured, state=None): return numpy.nan_to_num(signal)"
-    policy.write_text(sound)
-    words = ("--policy", f"zero,{policy}", "--protocol", "probe")
-    assert typed(run, *words) == 0
-    before = hashes(run)
-    policy.write_text(broken)
-    assert typed(run, *words) == 1
-    assert states(read(run)) == {"tiny 12 zero": "ok", "tiny 12 mine": "failed"}
-    policy.write_text(sound)
-    assert typed(run, *words) == 0
-    assert before.items() <= hashes(run).items()  # nothing was computed again
+    assert all((grid / p).read_bytes() == (grown / p).read_bytes() for p in cells)
 
 
 def test_a_second_plug_in_of_one_name_does_not_take_the_place_of_the_first(
@@ -166,7 +127,8 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
         assert typed(run, *words) == 0
         return next(k for i, k in keys(run).items() if "|tiny|" in i and "|12|" in i)
 
-    usual = key_of("usual")
+    usual, whole = key_of("usual"), tmp_path / "prepared"
+    prepare("demo", None, whole)
     file = tmp_path / "one.safetensors"
     save_file(models.get(str(TINY)).build().state_dict(), file)
     other = {
@@ -181,16 +143,14 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     }
     found = {name: key_of(name, *words) for name, words in other.items()}
     assert len({usual, *found.values()}) == 1 + len(found)
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    file.rename(moved / "two.safetensors")
-    assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
+    moved = file.rename(tmp_path / "two.safetensors")
+    assert key_of("moved", "--weights", str(moved)) == found["weights"]
     assert key_of("bootstrap", "--set", "scoring.bootstrap=multinomial") == usual
     pair = both(grid.parent)
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
-    prepare("demo", None, tmp_path / "prepared")  # all of it, where `copies` holds 60 or 61 records
+    # all of it, where `copies` holds 60 or 61 records
     turned = ",".join(reversed(pair[1].split(",")))
-    assert key_of("turned", "--models", turned, "--prepared", str(tmp_path / "prepared")) == usual
+    assert key_of("turned", "--models", turned, "--prepared", str(whole)) == usual
     edited = plug_in(tmp_path, "tiny", before="signal = 2 * signal")
     assert key_of("edited", "--models", str(edited)) != usual
 
@@ -200,54 +160,8 @@ def test_other_settings_or_a_second_writer_need_another_folder(
 ) -> None:
     was = (grid / "plan.toml").read_bytes()
     assert typed(grid, "--set", "training.epochs=9") == 2
-    said = capsys.readouterr().err
-    assert (
-        "holds a run with training.epochs = 2, and this command has training.epochs = 9; choose"
-        in said
-    )
-    assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
-    assert said.count("--out") == 1
+    assert capsys.readouterr().err.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert (grid / "plan.toml").read_bytes() == was
-
-
-@pytest.mark.long
-def test_a_model_that_fails_does_not_cost_the_others(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One at lead I alone (where II is blank), one cannot be built, one is longer than any record,
-    one looks at the other windows of its batch. More: tests/study/test_zoo.py.
-    """
-    (tmp_path / "it's (b)").mkdir()
-    ill = [
-        plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
-        plug_in(tmp_path, "unborn", made="raise MemoryError('too large')"),
-        plug_in(tmp_path, "endless", seconds="60"),
-        plug_in(tmp_path / "it's (b)", "crowd", before="signal = signal - signal.mean(0)"),
-    ]
-    run = tmp_path / "run"
-    assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
-    told = capsys.readouterr()
-    assert "3 cells computed, 0 were there already, 0 skipped, 7 failed" in told.out
-    assert "Traceback" not in told.err
-    study = read(run)
-    assert {k for k, v in states(study).items() if v == "ok"} == {
-        "picky II zero",
-        "tiny I zero",
-        "tiny II zero",
-    }
-    reasons = dict(zip(study.cells["model"] + " " + study.cells["setting"], study.cells["reason"]))
-    assert reasons["picky I"] == "AssertionError: lead II please"
-    assert reasons["unborn II"] == "MemoryError: too large"
-    assert "no train record has one to 4,096 windows of 60 s" in reasons["endless I"]
-    alone = r"crowd: features of three windows in one batch and of each by itself differ by [\d.]+"
-    assert re.match(alone, reasons["crowd I"])
-    command = reasons["crowd I"].partition("ecgbench ")[2]
-    assert shlex.split(command) == ["check", "model", str(tmp_path / "it's (b)" / "crowd.py")]
-    failed = json.loads(next((run / "reasons" / "demo" / "picky" / "I").glob("*.json")).read_text())
-    assert "Traceback" in failed["trace"]
-    picky = plug_in(tmp_path, "picky")  # its author mends it
-    assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
-    assert states(read(run))["picky I zero"] == "ok"
 
 
 def test_a_model_that_was_edited_and_cannot_be_loaded_has_no_number(
@@ -267,9 +181,7 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     assert typed(tmp_path / "run", "--policy", f"{policy},zero") == 1
     study = read(tmp_path / "run")
     assert states(study) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
-    assert "policy 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
-        study.cells["reason"]
-    )
+    assert any("clumsy.py:2: ValueError" in reason for reason in study.cells["reason"])
 
 
 def test_who_waits_for_another_command_says_so_and_whose_cells_they_are(
@@ -337,21 +249,6 @@ def test_a_death_names_the_log_of_its_job_whatever_was_printed(
     assert f"tiny · 12 · zero: {reason} (log: {log})" in capsys.readouterr().err
 
 
-def test_what_a_model_cannot_do_is_skipped_and_said(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    assert typed(run, "--policy", "native,zero") == 0
-    assert "1 cell computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
-    study = read(run)
-    assert list(study.main["status"]) == ["skipped", "ok"]
-    assert (
-        study.cells["reason"][0]
-        == "Tiny reads all of its leads at once; policy native is not for it"
-    )
-    assert any("1 skipped" in note for note in map(str, study.notes))
-
-
 def test_an_encoder_that_moves_is_disqualified_every_time(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -359,8 +256,7 @@ def test_an_encoder_that_moves_is_disqualified_every_time(
     restless = plug_in(tmp_path, "restless", **norm)
     for _ in range(2):  # the second time nothing of the first may be found
         assert typed(tmp_path / "run", "--models", f"{restless},{TINY}") == 1
-        assert "failed: demo · restless · 12 · zero: " in (told := capsys.readouterr().err)
-        assert "the frozen encoder changed" in told
+        assert "the frozen encoder changed" in capsys.readouterr().err
     assert [p.parts[-4] for p in (tmp_path / "run" / "cells").rglob("DONE")] == ["tiny"]
     assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
 
@@ -370,10 +266,7 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     """Networks whose feature is which rows are not blank, stored as the mean over the windows of a
     record.
     """
-    masks = (
-        "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, "
-        "CARD.dim - 12)))"
-    )
+    masks = "found = torch.nn.functional.pad(signal.any(-1).float(), (0, CARD.dim - 12))"
     pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
     words = ("--models", ",".join(map(str, pair)), "--leads", "3")
@@ -411,8 +304,6 @@ def test_records_that_are_too_short_are_left_out_and_counted(
     by_model = study.cells.groupby("model")
     assert by_model["n_records"].unique().map(list).to_dict() == {"brief": [7], "tiny": [6]}
     assert by_model["excluded"].unique().map(list).to_dict() == {"brief": [0], "tiny": [2]}
-    assert any("2 records shorter than its window" in n for n in map(str, study.notes))
-    assert set(study.comparisons["n_patients"]) <= {4, 5, 6}
     fits = [p.parent.relative_to(run / "fits") for p in (run / "fits").rglob("DONE")]
     assert sorted(str(p.parent) for p in fits) == [
         f"{t}/{m}" for t in ("ptbxl_all", "ptbxl_super") for m in ("brief", "tiny")
@@ -423,19 +314,6 @@ def test_records_that_are_too_short_are_left_out_and_counted(
     )
     assert part.shape[1] == 3 + 3 * 12  # probability, target and wins of each label
     pd.testing.assert_frame_equal(part, whole[part.columns])
-
-
-def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
-    words = ("--train-leads", "random", "--leads", "I")
-    assert typed(tmp_path / "whole", *words, "--set", "training.seeds=0,1") == 0
-    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=1") == 0
-    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=0,1") == 0
-    heads = [
-        sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors"))
-        for r in ("whole", "grown")
-    ]
-    assert heads[0] == heads[1]
-    assert len(heads[0]) == 2
 
 
 MIXED = '''"""Mixed: a native network that takes one lead, or one window, for another."""
@@ -485,11 +363,8 @@ def build(weights=None):
     ("slip", "said"),
     [
         ("signal", ""),
-        ("signal.roll(1, 1)", "embed_leads and encode give other features than forward at lead I "),
-        (
-            "signal.transpose(0, 1).reshape(windows, leads, time)",
-            "mixed: features of three windows in one batch and of each by itself differ by ",
-        ),
+        ("signal.roll(1, 1)", "other features than forward at lead I"),
+        ("signal.transpose(0, 1).reshape(windows, leads, time)", "of three windows in one batch"),
     ],
 )
 def test_an_embedding_that_mixes_windows_or_leads_fails_the_run(
@@ -512,22 +387,3 @@ def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
     with pytest.raises(BadSetting, match="--device cuda:1: no NVIDIA GPU answers on this machine"):
         demand(choose("cuda:1"))
     demand(choose("auto"))
-
-
-def test_cells_of_another_version_of_torch_are_told(
-    typed: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Features of the one serve cells of the other, so that a cell may come from two."""
-    from ecgbench.evaluate import network
-
-    out = tmp_path / "run"
-    assert typed(out, "--leads", "12") == 0
-    ours = network.environment("cpu")
-    monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
-    assert typed(out, "--leads", "12,I") == 0
-    study = read(out)
-    assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
-    (note,) = (n for n in map(str, study.notes) if "several environments" in n)
-    assert f"({ours}, torch 9, cpu + {ours})" in note

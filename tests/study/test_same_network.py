@@ -40,22 +40,12 @@ class Kernels(nn.Module):
         x = torch.conv1d(signal, self.kept[0]).relu() * self.scale
         return Features(x.mean(2))
 """
-READ = {
-    "npz": "np.load(weights)['k']",
-    "folder": "np.load(Path(weights) / 'k.npy')",
-}
 
 
-def write(kind: str, place: Path, kernels: np.ndarray) -> Path:
+def write(place: Path, kernels: np.ndarray) -> Path:
     place.mkdir(exist_ok=True)
-    file = place / f"weights.{kind}"
-    match kind:
-        case "npz":
-            np.savez(file, k=kernels)
-        case _:
-            file.mkdir(exist_ok=True)
-            np.save(file / "k.npy", kernels)
-    return file
+    np.savez(place / "weights.npz", k=kernels)
+    return place / "weights.npz"
 
 
 def kernels(seed: int) -> np.ndarray:
@@ -63,16 +53,16 @@ def kernels(seed: int) -> np.ndarray:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", READ)
 def test_weights_outside_the_state_dict_are_in_the_key(
-    kind: str, tmp_path: Path, typed: Callable[..., int]
+    tmp_path: Path, typed: Callable[..., int]
 ) -> None:
     adapter = tmp_path / "own" / "kernels.py"
     adapter.parent.mkdir()
-    adapter.write_text(f"{START}\ndef build(weights=None):\n    return Kernels({READ[kind]})\n")
+    given = "np.load(weights)['k']"
+    adapter.write_text(f"{START}\ndef build(weights=None):\n    return Kernels({given})\n")
     run, scores = tmp_path / "run", []
     for seed in (1, 2):
-        file = write(kind, tmp_path / "files", kernels(seed))
+        file = write(tmp_path / "files", kernels(seed))
         words = ("--models", str(adapter), "--weights", f"kernels={file}")
         assert typed(run, *words) == 0
         assert typed(tmp_path / f"fresh{seed}", *words) == 0
@@ -80,7 +70,7 @@ def test_weights_outside_the_state_dict_are_in_the_key(
         scores.append([float(read(p).main["value"].iloc[0]) for p in of])
     assert scores[0][0] == scores[0][1] != scores[1][0] == scores[1][1]
     # the head of the second file on the network of the first
-    write(kind, tmp_path / "files", kernels(1))
+    write(tmp_path / "files", kernels(1))
     with pytest.raises(BadSetting, match="weights_file"):
         predict(run, tmp_path / "nowhere", model=str(adapter))
 
@@ -117,7 +107,7 @@ def test_what_a_network_reads_elsewhere_makes_its_results_new(
     adapter.write_text(f"{START}\n{ELSEWHERE[kind]}\n")
     run, values = tmp_path / "run", {}
     for seed in (1, 2):
-        write("npz", tmp_path / "beside", kernels(seed))
+        write(tmp_path / "beside", kernels(seed))
         code = f"import numpy\nK = numpy.random.default_rng({seed}).normal(size=(8, 12, 9))\n"
         adapter.with_name("constants.py").write_text(code)
         monkeypatch.setenv("SEED", str(seed))
@@ -170,94 +160,3 @@ def test_what_a_network_switches_while_it_computes_ends_with_its_job(
     made = read(tmp_path / "run").main.set_index("model")["value"]
     assert np.isfinite(made["next_kernels"])
     assert torch.get_default_dtype() == torch.float32
-
-
-DRAWN = {
-    "numpy": "np.random.normal(size=(8, 12, 9))",
-    "random": "[[[random.gauss(0, 1) for _ in range(9)] for _ in range(12)] for _ in range(8)]",
-    "unseeded": "np.random.default_rng().normal(size=(8, 12, 9))",
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", DRAWN)
-@pytest.mark.parametrize("imported", [True, False])
-def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
-    kind: str, imported: bool, tmp_path: Path, typed: Callable[..., int]
-) -> None:
-    """Or a run says that they are not."""
-    adapter, made = tmp_path / "kernels.py", f"K = {DRAWN[kind]}\n" if imported else ""
-    of = "K" if imported else DRAWN[kind]
-    adapter.write_text(f"{START}\n{made}\ndef build(weights=None):\n    return Kernels({of})\n")
-    words = "--models", str(adapter)
-    assert typed(tmp_path / "run", *words, "--leads", "I,12") == 0
-    fails = kind == "unseeded"
-    for leads in ("I,12", "I,12,II"):  # no number stays beside a network that it is not of
-        assert typed(tmp_path / "run", *words, "--leads", leads) == (1 if fails else 0)
-        reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
-        assert any("fixed seed" in reason for reason in reasons) == fails
-        assert read(tmp_path / "run").main["value"].isna().all() == fails
-
-
-@pytest.mark.long
-def test_weights_that_change_while_a_run_is_computed_are_told(
-    tmp_path: Path, typed: Callable[..., int]
-) -> None:
-    """As where a training still writes them: each fine-tuned fold opens the file."""
-    adapter, moved = tmp_path / "kernels.py", "    np.savez(weights, k=kernels + 1)\n"
-    (tmp_path / "files").mkdir()
-    body = "    kernels = np.load(weights)['k']\n    network = Kernels(kernels)\n"
-    file, build = tmp_path / "files" / "k.npz", f"{START}\ndef build(weights=None):\n{body}"
-    words = ["--models", str(adapter), "--weights", f"kernels={file}", "--folds", "3"]
-    words += ["--protocol", "finetune", "--set", "training.epochs=1"]
-    for still in (True, False):
-        adapter.write_text(f"{build}{moved if still else ''}    return network\n")
-        np.savez(file, k=kernels(1))
-        assert typed(tmp_path / "run", *words) == 0
-        notes = [note.kind for note in read(tmp_path / "run").notes]
-        assert ("SEVERAL WEIGHTS" in notes) == still
-
-
-OUTPUTS = {
-    "a tensor": ("", "x.mean(2)"),
-    "float64": ("self.double()", "x.mean(2)"),
-    "lazy": ("self.last = nn.LazyLinear(6)", "Features(self.last(x.mean(2)))"),
-    "no sequence": ("", "Features(x.mean(2))"),
-}
-
-
-@pytest.mark.parametrize("protocol", ["linear", "finetune"])
-@pytest.mark.parametrize("kind", OUTPUTS)
-def test_what_a_network_returns_and_computes_in_is_its_own(
-    kind: str, protocol: str, tmp_path: Path, typed: Callable[..., int]
-) -> None:
-    made, given = OUTPUTS[kind]
-    start = START.replace("Features(x.mean(2))", given)
-    start = start.replace('("scale",)', '("first", "last")')
-    start = start.replace(
-        "self.scale = nn.Parameter(torch.ones(1))", "self.first = nn.Conv1d(12, 8, 9)"
-    )
-    start = start.replace(
-        "self.kept = [torch.as_tensor(np.asarray(kernels), dtype=torch.float32)]", made or "pass"
-    )
-    start = start.replace(
-        "torch.conv1d(signal, self.kept[0]).relu() * self.scale", "self.first(signal).relu()"
-    )
-    adapter = tmp_path / "outputs.py"
-    adapter.write_text(f"{start}\ndef build(weights=None):\n    return Kernels(0)\n")
-    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", protocol) == 0
-
-
-def test_constant_features_are_told_beside_the_number(
-    tmp_path: Path, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    adapter = tmp_path / "constant.py"
-    start = START.replace("Features(x.mean(2))", "Features(0 * x.mean(2) + 1)")
-    adapter.write_text(
-        f"{start}\ndef build(weights=None):\n    return Kernels(np.ones((8, 12, 9)))\n"
-    )
-    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", "probe") == 0
-    assert "do not depend on the recording" in capsys.readouterr().err
-    notes = [str(note) for note in read(tmp_path / "run").notes]
-    assert any("do not depend on the recording" in note for note in notes)
-    assert not any("penalty" in note for note in notes)
