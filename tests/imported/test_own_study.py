@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import wfdb
 
-from ecgbench.cards.dataset import PATIENTS_UNKNOWN
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 from tests.imported.test_import import change
@@ -79,15 +78,6 @@ def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
         *((name, "zero", "ok") for name in FAST),
     }
     assert {*table["leads"]} == {"I"}
-    assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} - {".lock"} == {
-        "card.toml",
-        "records.csv",
-        "prepared",
-    }
-    again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
-    assert again.returncode == 0, again.stderr
-    assert "imported before from the same files and labels" in again.stderr
-    assert "0 cells computed" in again.stdout
 
 
 @pytest.mark.long
@@ -166,31 +156,6 @@ def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path)
     # every record in I but the one that cannot be read: none is lost for its leads
     rows = pd.read_csv(tmp_path / "out" / "imported" / "records.csv", dtype=str)
     assert tested["I"] == {*rows["record"]} - {"w00"}
-
-
-@pytest.mark.long
-def test_noise_given_twice_under_two_names_is_no_better_than_guessing(
-    here: Here, tmp_path: Path
-) -> None:
-    """No fold tests what another name trained; nobody said whose the recordings are."""
-    (tmp_path / "noise").mkdir()
-    rows, draw = ["record,af"], np.random.default_rng(5)
-    for i in range(30):
-        one = draw.normal(size=1000)
-        for name, signal in ((f"a{i:02d}", one), (f"b{i:02d}", one + draw.normal(0, 0.03, 1000))):
-            head = "Sample Rate,100\nUnit,mV\nI"
-            file = tmp_path / "noise" / f"{name}.csv"
-            np.savetxt(file, signal, "%.3f", header=head, comments="")
-            rows.append(f"{name},{i % 2}")
-    (tmp_path / "labels.csv").write_text("\n".join(rows))
-    words = ("run", "--records", "noise", "--labels", "labels.csv", "--leads", "I", *USUAL)
-    done = here(*words, "--models", TINY, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "a00 = b00" in done.stderr
-    assert PATIENTS_UNKNOWN in done.stderr
-    [row] = read(tmp_path / "out").main.to_dict("records")
-    assert row["low"] < 0.5 < row["high"]
-    assert row["n_patients"] == 30
 
 
 def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:

@@ -49,14 +49,9 @@ def broken(to: Path, name: str) -> None:
 
 
 CASES: dict[str, tuple[Change, str]] = {
-    "time": (several(1, lambda to, name: timed(to, name)), "file (15), the column of time (1)"),
     "signals": (
         several(2, lambda to, name: write(to, name, HEAD.replace("II", "II,Resp"))),
         "note: signals that are no standard lead are ignored: Resp (2)",
-    ),
-    "head": (
-        several(16, lambda to, name: write(to, name, f"Name,Doe {name}\n{HEAD}")),
-        "note: lines of a head that are not used: Name (16)\n",
     ),
     "swing": (
         several(1, lambda to, name: write(to, name, scale=10)),
@@ -79,11 +74,6 @@ def held(to: Path, name: str, samples: slice, leads: slice) -> None:
     values[samples, leads] = 0.25
     lines = [f"{a},{b}" for a, b in values]
     (to / "rec" / f"{name}.csv").write_text(HEAD + "\n".join(lines) + "\n")
-
-
-def timed(to: Path, name: str) -> None:
-    lines = [f"{i / 100:.2f},{np.sin(i / 9):.4f},{np.cos(i / 7):.4f}" for i in range(300)]
-    (to / "rec" / f"{name}.csv").write_text("Unit,mV\ntime,I,II\n" + "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -122,17 +112,3 @@ def test_a_library_that_fails_on_one_file_costs_that_file(
 
     monkeypatch.setattr(own.by_suffix, "read", fails)
     assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
-
-
-def test_label_columns_partial_and_lost_zeros_reach_the_table(tmp_path: Path) -> None:
-    folder(tmp_path)
-    for file in (tmp_path / "rec").iterdir():
-        file.rename(file.with_name(f"000{file.name[1:]}"))
-    rows = [f"{i},P{i},{('ill', 'well')[i % 2]}" for i in range(17)]
-    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,status", *rows]) + "\n")
-    more = {"columns": ("status",), "partial": True}
-    with pytest.raises(BadSetting, match="--match-zeros"):
-        said(tmp_path, **more)
-    text = said(tmp_path, match_zeros=True, **more)
-    assert "left out: 1 record of the table without a file" in text
-    assert "\n    ill " in text
