@@ -31,14 +31,11 @@ def values(made: Labels) -> dict[str, list[int]]:
 
 U2 = ["nan", "NaN", "NA", "N/A", "null", "unknown"]
 BOTH = {"AF": [1, 1, 0], "PVC": [1, 0, 1]}
-MI = {"AVB 2:1": [0, 0, 1], "MI": [0, 1, 0], "old MI": [1, 0, 0]}
 WORDS = {  # cells, labels
     "comma": (["AF, PVC", "AF", "PVC"], BOTH),
     "rows": (["AF\nPVC", "AF", "PVC"], {"AF": [1, 1, 0], "PVC": [1, 0, 1]}),
     "semicolon": (["AF;PVC", "A, b; AF"], {"A, b": [0, 1], "AF": [1, 1], "PVC": [1, 0]}),
     "one": (["ST/T;", "ST/T", "SR"], {"SR": [0, 0, 1], "ST/T": [1, 1, 0]}),
-    "inside": (["old MI", "MI", "AVB 2:1"], MI),
-    "mark": (["AF*", "AF"], {"AF": [0, 1], "AF*": [1, 0]}),
     "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}),
     "unknown": (["AF", *U2, "", "SR"], {"AF": [1, *[U] * 7, 0], "SR": [0, *[U] * 7, 1]}),
     "none": (["AF", "none", "NONE", "nan"], {"AF": [1, 0, 0, U]}),
