@@ -87,11 +87,7 @@ def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
     read = source.module.read(source.root, {**index.loc["A3"], "record": "A3"})
     assert (read.leads, read.fs, read.unit) == (("I", "II"), 100, "mV")
     text = "\n".join(summary.lines(made))
-    for said in (
-        "30 records of 15 patients",
-        "I+II: 30 records",
-        "Hz: 100: 30 records; length: 2 s",
-    ):
+    for said in ("30 records of 15 patients", "I+II: 30", "Hz: 100: 30 records; length: 2 s"):
         assert said in text
 
 
@@ -104,12 +100,7 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     rows = table(folder).set_index("record")
     assert rows.index[rows["left_out"] != ""].tolist() == ["A5"]
     text = "\n".join(summary.lines(made))
-    for said in (
-        "29 records of",
-        "af: unknown of 1",
-        "quarantined A5: A5.csv holds",
-        "b/stray.csv",
-    ):
+    for said in ("29 records of", "af: unknown of 1", "quarantined A5: A5.csv", "b/stray.csv"):
         assert said in text
     resolve_tasks([str(folder / "mine" / "card.toml")])
     index = Source.of("mine", None).index.set_index("record")
