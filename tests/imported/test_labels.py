@@ -97,7 +97,9 @@ def test_columns_of_labels(tmp_path: Path, name: str) -> None:
 
 def test_tables_without_a_label_are_refused(tmp_path: Path) -> None:
     for head, cells in (("af", ["ja", "nein"]), ("label", ["", "nan"])):
-        with pytest.raises(BadSetting, match=f"no label: .*write 0 and 1, .* .of {head}"):
+        with pytest.raises(
+            BadSetting, match=f"no label: .*write 0 and 1, .*line 2: {head} '{cells[0]}'"
+        ):
             given(tmp_path, head, cells)
 
 
