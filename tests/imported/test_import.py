@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from wfdb import wrsamp
 
 from ecgbench import datasets
 from ecgbench.data.imported import summary
@@ -88,11 +87,7 @@ def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
     read = source.module.read(source.root, {**index.loc["A3"], "record": "A3"})
     assert (read.leads, read.fs, read.unit) == (("I", "II"), 100, "mV")
     text = "\n".join(summary.lines(made))
-    for said in (
-        "30 records of 15 patients",
-        "I+II: 30 records",
-        "in Hz: 100: 30 records; length: 2 s",
-    ):
+    for said in ("30 records of 15 patients", "I+II: 30", "Hz: 100: 30 records; length: 2 s"):
         assert said in text
 
 
@@ -105,12 +100,7 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     rows = table(folder).set_index("record")
     assert rows.index[rows["left_out"] != ""].tolist() == ["A5"]
     text = "\n".join(summary.lines(made))
-    for said in (
-        "29 records of",
-        "af: unknown of 1 record",
-        "quarantined A5: A5.csv holds no line of numbers",
-        "b/stray.csv",
-    ):
+    for said in ("29 records of", "af: unknown of 1", "quarantined A5: A5.csv", "b/stray.csv"):
         assert said in text
     resolve_tasks([str(folder / "mine" / "card.toml")])
     index = Source.of("mine", None).index.set_index("record")
@@ -131,18 +121,12 @@ def test_folders_that_were_moved_are_found(folder: Path) -> None:
     bring(order(folder))
     moved = folder / "elsewhere"
     moved.mkdir()
-    for name in ("rec", "mine"):
-        shutil.move(folder / name, moved / name)
-    card = str(moved / "mine" / "card.toml")
-    datasets.resolve(card)
-    assert Source.of("mine", None).root == moved / "rec"  # both together: nothing has changed
-    shutil.move(moved / "rec", folder / "rec")
+    shutil.move(folder / "mine", moved / "mine")
+    card = moved / "mine" / "card.toml"
     with pytest.raises(MissingData, match=r"not in .*elsewhere/rec; correct the line"):
-        Source.of("mine", None)
-    change(moved / "mine" / "card.toml", ("../rec", "../../rec"))
-    datasets.ROOM.forget()
-    datasets.resolve(card)
-    assert Source.of("mine", None).root == folder / "rec"
+        Source.of(str(card), None)
+    shutil.move(folder / "rec", moved / "rec")
+    assert Source.of("mine", None).root == moved / "rec"  # both together: nothing has changed
 
 
 @pytest.fixture
@@ -166,11 +150,13 @@ def test_each_file_is_parsed_once_and_again_only_when_it_changed(
     first = prepare("mine", None, folder / "prepared").digest
     assert sorted(read) == sorted(f"A{i}.csv" for i in range(2 * PATIENTS))
     read.clear()
-    write(folder / "rec" / "b" / "A7.csv", 107)
-    change(folder / "labels.csv", ("A3,P1,0", "A3,P1,1"))
-    made = bring(order(folder))
+    file = folder / "rec" / "b" / "A7.csv"
+    text, stat = file.read_text(), file.stat()
+    file.write_text(text[:-2] + ("1" if text[-2] != "1" else "2") + "\n")
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # of the same size and time
+    assert not same(order(folder))
+    assert "1 file changed: A7" in bring(order(folder)).notes
     assert read == ["A7.csv"]
-    assert "1 file changed: A7" in made.notes
     datasets.ROOM.forget()
     datasets.resolve(str(folder / "mine" / "card.toml"))
     assert prepare("mine", None, folder / "prepared").digest != first
@@ -234,10 +220,8 @@ TABLES = {
     "twice": ([("A7,", "A8,")], r"line 10: b/A8.csv is named already \(labels.csv, line 9\)"),
     "odd": ([("A7,P3,0", "A7,P3,2")], "line 9: the column 'af' says '2', where 0 or 1 belongs"),
     "no name": ([("A7,", ",")], "line 9: no record is named"),
-    "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "named so": ([("af,", "fs,")], "'fs' is also the name of a column of every"),
     "split": ([("age", "split"), (",47\n", ",train\n")], "line 9: the fold 'train' is no whole"),
-    "fold": ([("age", "fold"), (",41\n", ",x\n")], "the fold 'x' is no whole number"),
 }
 
 
@@ -249,39 +233,25 @@ def test_a_table_that_is_odd_is_refused_with_its_line(folder: Path, name: str) -
     assert re.search(said, message), message
 
 
-EXCEL = "\ufeffRecord;Patient;af;lbbb;age\n"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
-def test_tables_of_excel_read_alike(folder: Path, encoding: str) -> None:
-    bring(order(folder, to=folder / "one"))
-    lines = [row(i).split(",") for i in range(2 * PATIENTS)]
-    body = [f'"{r}.csv";{p};{a},0;{lb};"{age},5 år"' for r, p, a, lb, age in lines]
-    head = EXCEL if encoding != "cp1252" else EXCEL[1:]
-    text = head + "\n".join(body) + "\n\n;;;;\n"
-    (folder / "labels.csv").write_bytes(text.encode(encoding))
-    bring(order(folder))
-    first, second = own.table(folder / "one" / "records.csv"), table(folder)
-    for column in ("record", "file", "patient", "fold", "af", "lbbb"):
-        assert first[column].tolist() == second[column].tolist()
-    assert second["age"][0] == "40,5 år"
-
-
-def test_a_workbook_reads_as_its_csv_and_merged_cells_are_asked_for(folder: Path) -> None:
-    made = bring(order(folder, to=folder / "one"))
+def test_tables_of_excel_read_alike_and_merged_cells_are_asked_for(folder: Path) -> None:
+    made = bring(order(folder, to=folder / "one")).table
     rows: list[list[str | int | None]] = [["record", "patient", "af", "lbbb", "age"]]
+    lines = ["Record;Patient;af;lbbb;Age"]
     for i in range(2 * PATIENTS):
         record, patient, *numbers = row(i).split(",")
         rows.append([record, patient, *map(int, numbers)])
+        lines.append(f'"{record}.csv";{patient};{numbers[0]},0;{numbers[1]};{numbers[2]}')
     book = workbook.write(folder / "labels.xlsx", rows)
-    again = bring(order(folder, labels=book))
-    columns = ["record", "file", "patient", "fold", "af", "lbbb", "age"]
-    assert again.table[columns].equals(made.table[columns])
+    for encoding in ("utf-8-sig", "utf-16", "cp1252", ""):
+        if encoding:
+            book.with_suffix(".csv").write_bytes("\n".join([*lines, "", ";;;;"]).encode(encoding))
+        again = bring(order(folder, labels=book.with_suffix(".csv") if encoding else book)).table
+        columns = ["record", "file", "patient", "fold", "af", "lbbb", "age"]
+        assert again[columns].equals(made[columns])
     rows[4][1] = None  # merged with the row above
     workbook.write(book, rows)
-    with pytest.raises(BadSetting, match=r"labels.xlsx, line 5: no patient") as refused:
+    with pytest.raises(BadSetting, match=r"labels.xlsx, line 5: no patient"):
         bring(order(folder, labels=book))
-    assert "leave" not in str(refused.value)
 
 
 def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -> None:
@@ -293,28 +263,6 @@ def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -
     shutil.rmtree(folder / "mine")
     change(folder / "labels.csv", ("A16,P8", "A16,Jose\u0301  B"), ("A18,P9", "A18,José B"))
     assert "in more than one split" in _say(folder)
-
-
-def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
-    change(folder / "labels.csv", ("A1,P0", "A1,00P0"), ("A3,P1", "A3, Ｐ1"))
-    made = bring(order(folder))
-    assert made.table["patient"].nunique() == PATIENTS
-    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,0P2"))
-    datasets.resolve(str(folder / "mine" / "card.toml"))
-    assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
-
-
-def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
-    samples = np.random.default_rng(0).normal(size=(200, 1))
-    wrsamp("A0", 100, ["mV"], ["I"], samples, fmt=["16"], write_dir=str(folder / "rec" / "a"))
-    (folder / "rec" / "a" / "A0.csv").unlink()
-    (folder / "rec" / "a" / "A0.hea").rename(folder / "rec" / "a" / "A0.edf.hea")
-    change(folder / "labels.csv", ("A0,", "A0.edf,"))
-    bring(order(folder))
-    datasets.resolve(str(folder / "mine" / "card.toml"))
-    copy = prepare("mine", None, folder / "prepared")
-    assert copy.quarantined.empty
-    assert "A0.edf" in copy.rows
 
 
 def test_a_link_to_a_folder_above_and_a_run_are_not_looked_into(folder: Path) -> None:
@@ -334,46 +282,17 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
         bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
     with pytest.raises(BadSetting, match=r"holds the recordings of mine;"):
         bring(order(folder, name="yours"))
+    for i in range(2 * PATIENTS):
+        write(folder / "new" / "rec" / ("b" if i % 3 else "a") / f"A{i}.csv", 500 + i)
+    with pytest.raises(BadSetting, match=r"mine holds other recordings, of .*/rec, than"):
+        bring(order(folder, folder=folder / "new" / "rec"))
+    assert table(folder).equals(before)
     shutil.copytree(folder / "rec", folder / "copied")
     more = {"options": ReadOptions(unit="uV"), "columns": ("af",)}
     made = bring(order(folder, folder=folder / "copied", **more))
     assert "labels that are gone: lbbb" in "\n".join(made.notes)
     assert table(folder)["fold"].tolist() == before["fold"].tolist()
     assert Source.of(str(made.order.card), None).root == folder / "copied"
-
-
-def test_two_studies_whose_folders_have_one_name_stay_two(folder: Path) -> None:
-    bring(order(folder))
-    before = table(folder)
-    for i in range(2 * PATIENTS):
-        write(folder / "other" / "rec" / ("b" if i % 3 else "a") / f"A{i}.csv", 500 + i)
-    with pytest.raises(BadSetting, match=r"mine holds other recordings, of .*/rec, than"):
-        bring(order(folder, folder=folder / "other" / "rec"))
-    assert table(folder).equals(before)
-
-
-def test_an_edit_that_keeps_size_and_time_is_seen(folder: Path) -> None:
-    bring(order(folder))
-    datasets.resolve(str(folder / "mine" / "card.toml"))
-    first = prepare("mine", None, folder / "prepared").digest
-    assert prepare("mine", None, folder / "prepared").digest == first
-    file = folder / "rec" / "b" / "A1.csv"
-    text, stat = file.read_text(), file.stat()
-    file.write_text(text[:-2] + ("1" if text[-2] != "1" else "2") + "\n")
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert (file.stat().st_size, file.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-    assert not same(order(folder))
-    assert prepare("mine", None, folder / "prepared").digest != first
-
-
-def test_names_that_may_be_two_files_need_their_path(folder: Path) -> None:
-    write(folder / "rec" / "c" / "A7.csv", 107)
-    assert "'A7' may be b/A7.csv and c/A7.csv; write its path" in _say(folder)
-    change(folder / "labels.csv", ("A7,", "b/A7,"))
-    with (folder / "labels.csv").open("a") as out:
-        out.write("c/A7.csv,P3,0,0,47\n")
-    bring(order(folder))
-    assert {"b/A7", "c/A7"} <= {*table(folder)["record"]}
 
 
 @pytest.mark.real

@@ -11,10 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import wfdb
 
-from ecgbench.cards.dataset import PATIENTS_UNKNOWN
-from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 from tests.imported.test_import import change
 
@@ -27,8 +24,6 @@ TUTORIAL = (DOCS / "tutorials" / "your_recordings.md").read_text(encoding="utf-8
 TINY = Path(__file__).parents[1] / "tiny.py"
 WATCH = 'Name,"Doe, Jane"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
 USUAL = ("--weights", "random", "--seeds", 1, "--engine", "inline")
-FAST = ("merl", "ecgfounder")
-"""Padded baselines of which a test can wait for the features of 12 recordings."""
 
 
 def beats(number: int, fs: float, seconds: float) -> np.ndarray:
@@ -43,51 +38,9 @@ def watch(file: Path, number: int, seconds: float = 30) -> None:
     file.write_text(WATCH + "\n".join(f"{v:.3f}" for v in values), encoding="utf-8")
 
 
-def clinic(folder: Path, name: str, number: int) -> None:
-    """Twelve leads of 10 s at 500 Hz, as WFDB."""
-    draw, one = np.random.default_rng(number), beats(number, 500, 10)
-    two = 0.7 * one + draw.normal(0, 0.01, len(one))
-    limb = LIMB_FROM_I_II @ np.stack([one, two])
-    chest = draw.uniform(0.5, 1.5, (6, 1)) * one
-    words = {"fs": 500, "units": ["mV"] * 12, "sig_name": [n.upper() for n in LEADS]}
-    words |= {"fmt": ["16"] * 12, "adc_gain": [1000.0] * 12, "baseline": [0] * 12}
-    signal = np.vstack([limb, chest]).T
-    wfdb.wrsamp(name, p_signal=signal, write_dir=str(folder), **words)
-
-
 def labels(folder: Path, names: list[str]) -> None:
     rows = [f"{name},P{i},{i % 2}" for i, name in enumerate(names)]
     (folder / "labels.csv").write_text("\n".join(["record,patient,fast", *rows]) + "\n")
-
-
-@pytest.mark.long
-def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
-    here: Here, tmp_path: Path
-) -> None:
-    (tmp_path / "watch").mkdir()
-    names = [f"ecg_{i:02d}" for i in range(12)]
-    for i, name in enumerate(names):
-        watch(tmp_path / "watch" / f"{name}.csv", i)
-    labels(tmp_path, names)
-    words = ("run", "--records", "watch", "--labels", "labels.csv", "--leads", "I", *USUAL)
-    words = (*words, "--models", ",".join(("laef", *FAST)), "--out", "out")
-    done = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
-    assert done.returncode == 0, done.stderr
-    table = pd.read_csv(tmp_path / "out" / "report" / "main_table.csv")
-    assert {*zip(table["model"], table["policy"], table["status"])} == {
-        ("laef", "native", "ok"),
-        *((name, "zero", "ok") for name in FAST),
-    }
-    assert {*table["leads"]} == {"I"}
-    assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} - {".lock"} == {
-        "card.toml",
-        "records.csv",
-        "prepared",
-    }
-    again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
-    assert again.returncode == 0, again.stderr
-    assert "imported before from the same files and labels" in again.stderr
-    assert "0 cells computed" in again.stdout
 
 
 @pytest.mark.long
@@ -135,62 +88,6 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     _, err, rows = done()
     assert "records.csv was edited after the import; it is used as it is" in err
     assert f"{train}_" in rows.index
-
-
-@pytest.mark.long
-def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path) -> None:
-    folder = tmp_path / "mixed"
-    (folder / "clinic").mkdir(parents=True)
-    names = [f"{'w' if i % 4 < 2 else 'c'}{i:02d}" for i in range(40)]
-    for i, name in enumerate(names):
-        if name[0] == "w":
-            watch(folder / f"{name}.csv", i, seconds=10)
-        else:
-            clinic(folder / "clinic", name, i)
-    (folder / "w00.csv").write_text("Sample Rate,512\nLead,Lead I\nUnit,mmHg\n1\n2\n")
-    labels(tmp_path, names)
-    words = ("run", "--records", "mixed", "--labels", "labels.csv", "--leads", "I,12", *USUAL)
-    words = (*words, "--models", TINY, "--out", "out")
-    done = here(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "I: 19 records; " in done.stderr or "; I: 19 records" in done.stderr
-    assert "quarantined w00: w00.csv" in done.stderr
-    assert "'Unit,mmHg'" in done.stderr
-    study = read(tmp_path / "out")
-    assert "few patients: --folds 5" in done.stderr
-    tested: dict[str, set[str]] = {"I": set(), "12": set()}
-    for result in study.results:
-        tested[result.document["setting"]] |= {*result.predictions()["record"]}
-    assert tested["12"] == {name for name in tested["I"] if name[0] == "c"}
-    assert tested["12"] < tested["I"]
-    # every record in I but the one that cannot be read: none is lost for its leads
-    rows = pd.read_csv(tmp_path / "out" / "imported" / "records.csv", dtype=str)
-    assert tested["I"] == {*rows["record"]} - {"w00"}
-
-
-@pytest.mark.long
-def test_noise_given_twice_under_two_names_is_no_better_than_guessing(
-    here: Here, tmp_path: Path
-) -> None:
-    """No fold tests what another name trained; nobody said whose the recordings are."""
-    (tmp_path / "noise").mkdir()
-    rows, draw = ["record,af"], np.random.default_rng(5)
-    for i in range(30):
-        one = draw.normal(size=1000)
-        for name, signal in ((f"a{i:02d}", one), (f"b{i:02d}", one + draw.normal(0, 0.03, 1000))):
-            head = "Sample Rate,100\nUnit,mV\nI"
-            file = tmp_path / "noise" / f"{name}.csv"
-            np.savetxt(file, signal, "%.3f", header=head, comments="")
-            rows.append(f"{name},{i % 2}")
-    (tmp_path / "labels.csv").write_text("\n".join(rows))
-    words = ("run", "--records", "noise", "--labels", "labels.csv", "--leads", "I", *USUAL)
-    done = here(*words, "--models", TINY, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "a00 = b00" in done.stderr
-    assert PATIENTS_UNKNOWN in done.stderr
-    [row] = read(tmp_path / "out").main.to_dict("records")
-    assert row["low"] < 0.5 < row["high"]
-    assert row["n_patients"] == 30
 
 
 def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:

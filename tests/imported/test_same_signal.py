@@ -39,10 +39,8 @@ def imported(home: Path, more: str = "", head: str = "record,af") -> Imported:
 COPIES = {
     "exact": lambda x: (x, "mV", FS),
     "inverted": lambda x: (-x, "mV", FS),
-    "uV": lambda x: (1000 * x, "uV", FS),
     "offset and gain": lambda x: (2 * x + 3, "mV", FS),
     "noise": lambda x: (x + 0.1 * mv(99), "mV", FS),
-    "coarse steps": lambda x: (np.rint(20 * x) / 20, "mV", FS),
     "another rate": lambda x: (resample_poly(x, 2, 1), "mV", 2 * FS),
 }
 

@@ -70,13 +70,6 @@ def test_a_split_is_found_exactly_where_one_exists(count: int) -> None:
         assert found(table_of(patients)) == exists(patients), kinds
 
 
-def test_of_two_labels_one_that_can_be_scored_is_found() -> None:
-    draw, kinds = np.random.default_rng(0), list(KINDS.values())
-    for _ in range(120):
-        patients = [tuple(kinds[k] for k in draw.integers(0, 4, 2)) for _ in range(6)]
-        assert found(table_of(patients)) == exists(patients)
-
-
 def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
     draw = np.random.default_rng(1)
     for _ in range(30):

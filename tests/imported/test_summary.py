@@ -1,7 +1,7 @@
 """What an import says of its recordings and its table, each once, and what stops it."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,129 +10,75 @@ from ecgbench.data.imported import summary
 from ecgbench.data.imported.importing import bring
 from ecgbench.datasets import own
 from ecgbench.errors import BadSetting
-from tests.imported.test_import import order
+from tests.imported.test_import import _rooms, folder, order
 
-HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
-Change = Callable[[Path], None]
+__all__ = ["_rooms", "folder"]
+HEAD = "Sample Rate,100\nUnit,mV\n"
 
 
-def folder(to: Path, count: int = 16) -> Path:
-    (to / "rec").mkdir()
+def written(home: Path, number: int, hold: Any = (), head: str = HEAD, **more: Any) -> None:
+    """Another recording in the place of A<number>: 3 s, with one value in the part `hold`."""
+    names = more.get("names", "I,II")
+    values = np.random.default_rng(number).normal(0, 0.5, (300, names.count(",") + 1))
+    values[hold if hold != () else slice(0)] = 0.25
+    file = next((home / "rec").rglob(f"A{number}.csv"))
+    scaled = more.get("scale", 1) * values
+    np.savetxt(file, scaled, "%.4f", ",", header=head + names, comments="")
+
+
+def broken(home: Path, count: int) -> None:
     for i in range(count):
-        write(to, f"r{i:02d}")
-    rows = [f"r{i:02d},P{i},{i % 2}" for i in range(count)]
-    (to / "labels.csv").write_text("\n".join(["record,patient,af", *rows]) + "\n")
-    return to
+        next((home / "rec").rglob(f"A{i}.csv")).write_text("<html>")
 
 
-def write(to: Path, name: str, head: str = HEAD, scale: float = 1.0, seconds: int = 3) -> None:
-    draw = np.random.default_rng([ord(c) for c in name])
-    values = scale * draw.normal(0, 0.5, (100 * seconds, head.splitlines()[-1].count(",") + 1))
-    lines = [",".join(f"{v:.6f}" for v in row) for row in values]
-    (to / "rec" / f"{name}.csv").write_text(head + "\n".join(lines) + "\n")
+def said(home: Path) -> str:
+    return "\n".join(summary.lines(bring(order(home))))
 
 
-def said(to: Path, **more: object) -> str:
-    return "\n".join(summary.lines(bring(order(to, **more))))
-
-
-def several(count: int, change: Callable[[Path, str], None]) -> Change:
-    def all_of_them(to: Path) -> None:
-        for i in range(count):
-            change(to, f"r{i:02d}")
-
-    return all_of_them
-
-
-def broken(to: Path, name: str) -> None:
-    (to / "rec" / f"{name}.csv").write_text("<html>")
-
-
-CASES: dict[str, tuple[Change, str]] = {
-    "time": (several(1, lambda to, name: timed(to, name)), "file (15), the column of time (1)"),
-    "signals": (
-        several(2, lambda to, name: write(to, name, HEAD.replace("II", "II,Resp"))),
+def test_an_import_says_what_is_odd_once(folder: Path) -> None:
+    written(folder, 11, names="I,II,Resp")
+    written(folder, 12, names="I,II,Resp")
+    written(folder, 13, scale=10)
+    written(folder, 14, np.s_[20:290, 1])
+    written(folder, 15, np.s_[150:300])
+    broken(folder, 3)
+    text = said(folder)
+    for words in (
         "note: signals that are no standard lead are ignored: Resp (2)",
-    ),
-    "head": (
-        several(16, lambda to, name: write(to, name, f"Name,Doe {name}\n{HEAD}")),
-        "note: lines of a head that are not used: Name (16)\n",
-    ),
-    "swing": (
-        several(1, lambda to, name: write(to, name, scale=10)),
-        "and 1 record by less or more: r00 (",
-    ),
-    "held": (
-        several(2, lambda to, name: held(to, name, slice(20, 290), slice(1, 2))),
-        "(no lead is made of them): II holds one value for 2.7 s (2)",
-    ),
-    "cut": (
-        several(2, lambda to, name: held(to, name, slice(150, 300), slice(0, 2))),
-        "note: cut off: 1.50 s at its end that are no ECG (all leads alike) (2)",
-    ),
-    "most": (several(9, broken), "9 of 16 recordings cannot be used (left_out of records.csv):\n"),
-}
+        "and 1 record by less or more: A13 (",
+        "(no lead is made of them): II holds one value for 2.7 s (1)",
+        "note: cut off: 1.50 s at its end that are no ECG (all leads alike) (1)",
+        "note: rates from: the file (27)",
+        "3 of 30 recordings cannot be used (left_out of records.csv):\n",
+    ):
+        assert text.count(words) == 1, text
 
 
-def held(to: Path, name: str, samples: slice, leads: slice) -> None:
-    values = np.random.default_rng([ord(c) for c in name]).normal(0, 0.5, (300, 2)).round(3)
-    values[samples, leads] = 0.25
-    lines = [f"{a},{b}" for a, b in values]
-    (to / "rec" / f"{name}.csv").write_text(HEAD + "\n".join(lines) + "\n")
-
-
-def timed(to: Path, name: str) -> None:
-    lines = [f"{i / 100:.2f},{np.sin(i / 9):.4f},{np.cos(i / 7):.4f}" for i in range(300)]
-    (to / "rec" / f"{name}.csv").write_text("Unit,mV\ntime,I,II\n" + "\n".join(lines) + "\n")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_an_import_says_it_once(case: str, tmp_path: Path) -> None:
-    change, words = CASES[case]
-    change(folder(tmp_path))
-    text = said(tmp_path)
-    assert text.count(words) == 1, text
-
-
-def test_a_question_of_few_files_costs_them_and_of_many_is_asked(tmp_path: Path) -> None:
-    bare = several(3, lambda to, name: write(to, name, "I,II\n"))
-    bare(folder(tmp_path))
-    assert "3 of 16 recordings cannot be used" in said(tmp_path)
-    several(9, lambda to, name: write(to, name, "I,II\n"))(tmp_path)
+def test_a_question_of_few_files_costs_them_and_of_many_is_asked(folder: Path) -> None:
+    for count in (3, 16):
+        for i in range(count):
+            written(folder, i, head="")
+        if count == 3:
+            assert "3 of 30 recordings cannot be used" in said(folder)
     with pytest.raises(BadSetting, match="--unit"):
-        said(tmp_path)
+        said(folder)
 
 
-def test_where_most_cannot_be_read_a_refusal_says_why(tmp_path: Path) -> None:
-    several(12, broken)(folder(tmp_path))
-    with pytest.raises(BadSetting, match=r"too few patients .*; left out: r00: r00.csv holds"):
-        said(tmp_path)
+def test_where_most_cannot_be_read_a_refusal_says_why(folder: Path) -> None:
+    broken(folder, 26)
+    with pytest.raises(BadSetting, match=r"too few patients .*; left out: A0: A0.csv holds"):
+        said(folder)
 
 
 def test_a_library_that_fails_on_one_file_costs_that_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder(tmp_path)
     read = own.by_suffix.read
 
-    def fails(path: Path, *more: object) -> object:
-        if path.stem == "r03":
+    def fails(path: Path, *more: Any) -> object:
+        if path.stem == "A3":
             raise RuntimeError("what\never")
-        return read(path, *more)  # type: ignore[arg-type]
+        return read(path, *more)
 
     monkeypatch.setattr(own.by_suffix, "read", fails)
-    assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
-
-
-def test_label_columns_partial_and_lost_zeros_reach_the_table(tmp_path: Path) -> None:
-    folder(tmp_path)
-    for file in (tmp_path / "rec").iterdir():
-        file.rename(file.with_name(f"000{file.name[1:]}"))
-    rows = [f"{i},P{i},{('ill', 'well')[i % 2]}" for i in range(17)]
-    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,status", *rows]) + "\n")
-    more = {"columns": ("status",), "partial": True}
-    with pytest.raises(BadSetting, match="--match-zeros"):
-        said(tmp_path, **more)
-    text = said(tmp_path, match_zeros=True, **more)
-    assert "left out: 1 record of the table without a file" in text
-    assert "\n    ill " in text
+    assert "quarantined A3: cannot be read (RuntimeError: what" in said(folder)

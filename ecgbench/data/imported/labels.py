@@ -15,6 +15,7 @@ import pandas as pd
 
 from ecgbench.core.text import counted, shortened
 from ecgbench.data.imported import patients
+from ecgbench.data.imported.corrections import some
 from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.sheet import UNKNOWN_WORDS, Sheet, hot, plain, read, squeezed
 from ecgbench.datasets.own import OF_AN_INDEX
@@ -183,10 +184,11 @@ def _labels(
         if unknown := sum(plain(cell) in UNKNOWN_WORDS for cell in cells):
             notes.append(f"{name}: unknown of {counted(unknown, 'record')}")
     if not any(found.values()):
+        first = [f"{name} {cell!r}" for name in names for cell in sheet.rows[name][:1]]
         raise BadSetting(
             f"{sheet.file.name} has no label: no column of 0 and 1, true and false, or yes and no, "
             f"and no column 'label' of words; write 0 and 1, or name the columns whose words are "
-            f"labels: --label-columns NAME (of {', '.join(names)})"
+            f"labels: --label-columns NAME ({sheet.at(sheet.rows.index[0])}: {some(first)})"
         )
     return found
 

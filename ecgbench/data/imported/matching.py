@@ -154,8 +154,9 @@ def identities(files: Collection[str]) -> list[str]:
     path, else its path with the suffix.
     """
     ways: list[Callable[[str], str]] = [lambda file: PurePosixPath(file).stem, _bare, str]
-    counts = [Counter(map(way, files)) for way in ways]
-    return [
-        next(name for way, count in zip(ways, counts) if count[name := way(file)] == 1)
-        for file in files
-    ]
+    counts, every = [Counter(map(way, files)) for way in ways], {*files}
+
+    def free(name: str, count: Counter[str], file: str) -> bool:
+        return count[name] == 1 and (name == file or name not in every)
+
+    return [next(n for w, c in zip(ways, counts) if free(n := w(file), c, file)) for file in files]

@@ -111,8 +111,7 @@ def joined(
         rows[~LeadSubset.parse(leads[row]).mask] = np.nan
         return rows, recording.fs
 
-    lost = enumerate(table["left_out"])
-    prints = [NOTHING if why else print_of(*signal(row)) for row, why in lost]
+    prints = [NOTHING if why else print_of(*signal(i)) for i, why in enumerate(table["left_out"])]
     found = [*copies_among(prints, signal)]
     every = _groups([(one, two) for one, two, _ in found], len(table))
     whole = _groups([(one, two) for one, two, is_whole in found if is_whole], len(table))

@@ -64,8 +64,8 @@ def lines(made: Imported) -> Iterator[str]:
     if without := len(made.labelled.table) - len(table):
         yield f"  left out: {counted(without, 'record')} of the table without a file"
     yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
-    path = str(order.card)
-    path = path if path.startswith(("/", ".")) else f"./{path}"  # a command takes it for a path
+    # a command takes it for a path
+    path = str(order.card) if order.card.is_absolute() else f"./{order.card}"
     yield f"written: {path} and {TABLE} beside it"
     yield f"next: ecgbench data facts {quoted(path)}"
 
