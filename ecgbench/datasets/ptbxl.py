@@ -106,7 +106,9 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
     where the table does not say it.
     """
     described = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
-    noted = raw.reindex(columns=[*NOTED], fill_value="").apply(lambda said: said.str.strip() != "")
+    noted = raw.reindex(columns=[*NOTED], fill_value="").apply(
+        lambda column: column.str.strip() != ""
+    )
     noted = noted.any(axis=1).map({True: "yes", False: "no"})
     over = pd.to_numeric(described["age"], errors="coerce") == OVER_89
     return described.assign(

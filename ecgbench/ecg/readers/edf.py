@@ -1,7 +1,7 @@
 """EDF, EDF+, BDF and BDF+ by `edfio`: signals with their names, units and rates.
 
 What it warns of (a cut file, another number of data records than stated) is refused. It tests no
-limits of the samples, which are tested here.
+limits of the samples and no time stamps of data records (EDF+); here both are.
 """
 
 import warnings
@@ -26,11 +26,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     different rates; BadSetting where neither file nor `options` states the unit of a lead.
     """
     file = _opened(existing_file(path, record), record)
-    if file.reserved.startswith(("EDF+D", "BDF+D")):
-        raise BadRecord(
-            f"{record}: {path.name} is discontinuous ({file.reserved.strip()}); write it as EDF+C, "
-            f"in parts without a gap"
-        )
+    _demand_no_gap(file, path, record)
     labels = [_text(signal.label) for signal in file.signals]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", options.origin(labels, names))]
@@ -70,6 +66,9 @@ def _opened(path: Path, record: str) -> Any:
         if not opened.data_record_duration > 0:
             raise ValueError(f"its data records last {opened.data_record_duration:g} s")
         return opened
+    except UnboundLocalError:  # the package divides by it
+        zero = ValueError("its data records last 0 s")
+        raise unreadable(path, record, "EDF or BDF", zero) from None
     except Exception as error:  # the package raises whatever its parsing runs into
         raise unreadable(path, record, "EDF or BDF", error) from error
 
@@ -98,3 +97,35 @@ def _physical(signal: Any, path: Path, record: str) -> np.ndarray:
     steps += top / gain - high
     steps *= gain
     return np.asarray(steps)
+
+
+def _demand_no_gap(file: Any, path: Path, record: str) -> None:
+    """BadRecord where the data records of EDF+ or BDF+ do not follow one another: each states when
+    it begins. EDF+D without time stamps is refused, as nobody knows its gaps; EDF+C is read.
+    """
+    duration = file.data_record_duration
+    stamps = next(iter(file._annotation_signals), None)
+    content = stamps.digital.tobytes() if stamps else b""
+    each = len(content) // max(1, file.num_data_records)
+    begins = np.array([_begin(content[k : k + each]) for k in range(0, len(content), each or 1)])
+    if np.isnan(begins).all():
+        if file.reserved.startswith(("EDF+D", "BDF+D")):
+            raise BadRecord(f"{record}: {path.name} is discontinuous, without time stamps")
+        return
+    most = max((signal.samples_per_data_record for signal in file.signals), default=1)
+    apart = np.abs(np.diff(begins) - duration)
+    if (odd := ~(apart <= max(0.001, 0.5 * duration / most))).any():
+        k = int(odd.argmax())
+        raise BadRecord(
+            f"{record}: {path.name} has a gap or a jump: its data record {k + 1} begins at "
+            f"{begins[k]:g} s and lasts {duration:g} s, the next begins at {begins[k + 1]:g} s"
+        )
+
+
+def _begin(notes: bytes) -> float:
+    """Seconds that the first annotation of a data record states; NaN where it states none."""
+    stated, mark, _ = notes.partition(b"\x14")
+    try:
+        return float(stated) if mark else float("nan")
+    except ValueError:
+        return float("nan")

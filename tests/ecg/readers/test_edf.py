@@ -106,11 +106,18 @@ def test_a_unit_may_be_cut_to_eight_letters_and_a_step_is_asked_for(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["EDF+C", "EDF+D", "BDF+C", "BDF+D"])
-def test_what_may_have_gaps_is_refused(kind: str, tmp_path: Path) -> None:
-    bdf = kind.startswith("BDF")
-    path = edf(tmp_path / "r", [STEPS], ["II"], kind=kind, begins=[*range(10)], bdf=bdf)
+def test_time_stamps_of_records_follow_one_another(kind: str, tmp_path: Path) -> None:
+    def written(begins: list[float]) -> Path:
+        bdf = kind.startswith("BDF")
+        return edf(tmp_path / "r", [STEPS], ["II"], kind=kind, begins=begins, bdf=bdf)
+
+    is_right(written([*range(10)]))
+    is_right(written([k + 0.25 for k in range(10)]))
+    for jump in (3, -2, 86400):
+        with pytest.raises(BadRecord, match="gap"):
+            read(written([k + jump * (k > 4) for k in range(10)]))
     if kind.endswith("C"):
-        is_right(path)
+        is_right(written([]))
     else:
         with pytest.raises(BadRecord, match="discontinuous"):
-            read(path)
+            read(written([]))
