@@ -200,7 +200,6 @@ FILES = {  # names, files, --match-zeros, what is matched or the message
     "two names": (["1", "01"], ["001.csv"], True, "001.csv is named already"),
     "exact first": (["1", "01"], ["01.csv", "1.csv"], True, ["1.csv", "01.csv"]),
     "capitals": (["a01"], ["A01.CSV"], False, ["A01.CSV"]),
-    "composed": (["Jose\u0301"], ["José.csv"], False, ["José.csv"]),
     "none": (["A_12"], ["A12.csv"], False, "1 of 1 .*'A_12' .line 0.*--partial"),
 }
 
@@ -219,13 +218,10 @@ def test_files_that_names_mean(name: str) -> None:
 SIBLINGS = {  # files, which of them can be read, what the table names, what is taken
     "a report": ("a.txt a.xml", "a.xml", "a", "a.xml"),
     "a report of numbers": ("a.csv a.dcm", "a.csv", "a", "a.dcm"),
-    "of a program": ("a.csv a.json", "a.csv", "a", "a.csv"),
     "header and notes": ("a.hea a.txt", "a.hea", "a", "a.hea"),
     "named": ("a.csv a.xml", "a.csv a.xml", "a.csv", "a.csv"),
     "named in capitals": ("a.csv a.xml", "a.csv a.xml", "A.XML", "a.xml"),
     "both": ("b/a.csv b/a.xml", "b/a.csv b/a.xml", "a", "b/a.csv and b/a.xml"),
-    "in two folders": ("a.csv b/a.csv", "a.csv b/a.csv", "a", "write its path"),
-    "none": ("a.hea a.txt", "", "a", "a.hea"),
 }
 
 

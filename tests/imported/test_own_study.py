@@ -1,5 +1,5 @@
-"""Own recordings from the folder to the page: a watch, devices of different leads, and the commands
-of docs/howto/import_recordings.md.
+"""Own recordings from the folder to the page: a watch, corrections, and the commands of
+docs/howto/import_recordings.md.
 """
 
 import re
@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import wfdb
 
+from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 from tests.imported.test_import import change
 
@@ -36,6 +38,18 @@ def beats(number: int, fs: float, seconds: float) -> np.ndarray:
 def watch(file: Path, number: int, seconds: float = 30) -> None:
     values = 1000 * beats(number, 512, seconds)
     file.write_text(WATCH + "\n".join(f"{v:.3f}" for v in values), encoding="utf-8")
+
+
+def clinic(folder: Path, name: str, number: int) -> None:
+    """Twelve leads of 10 s at 500 Hz, as WFDB."""
+    draw, one = np.random.default_rng(number), beats(number, 500, 10)
+    two = 0.7 * one + draw.normal(0, 0.01, len(one))
+    limb = LIMB_FROM_I_II @ np.stack([one, two])
+    chest = draw.uniform(0.5, 1.5, (6, 1)) * one
+    words = {"fs": 500, "units": ["mV"] * 12, "sig_name": [n.upper() for n in LEADS]}
+    words |= {"fmt": ["16"] * 12, "adc_gain": [1000.0] * 12, "baseline": [0] * 12}
+    signal = np.vstack([limb, chest]).T
+    wfdb.wrsamp(name, p_signal=signal, write_dir=str(folder), **words)
 
 
 def labels(folder: Path, names: list[str]) -> None:
@@ -113,7 +127,6 @@ def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
     for words, said in (
         (("--labels", "labels.csv"), "--labels belongs to --records FOLDER"),
         (("--records", "rec"), "add --labels labels.csv"),
-        (("--records", "nowhere", "--labels", "labels.csv"), "there is no folder nowhere"),
         (("--records", "rec", "--labels", "labels.csv"), "labels.csv cannot be read"),
         (("--records", "rec", "--labels", "l", "--unit", "mmHg"), "not a unit of voltage"),
     ):

@@ -186,9 +186,10 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
 
 def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.Card:
     """The card before anything was read, with a person's lines of an earlier one."""
-    options = order.options
+    here, there, options = order.folder.resolve(), order.to.resolve(), order.options
+    near = here.parent == there.parent or there in here.parents or here in there.parents
     facts: dict[str, Any] = {
-        "recordings": os.path.relpath(order.folder.resolve(), order.to.resolve()),
+        "recordings": os.path.relpath(here, there) if near else str(here),  # moved together
         "fs": options.fs or 0,
         "unit": options.unit or "",
         "signals": options.signals,
