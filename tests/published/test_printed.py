@@ -76,19 +76,6 @@ def test_claims_again_with_pandas() -> None:
     assert "+0.43" in found["+0.2 over ECG-JEPA at lead I"]
 
 
-def test_colours_are_the_ranks_of_the_printed_decimals_but_for_five_cells() -> None:
-    """Ranks stay on unrounded values; of printed ones, ties come out otherwise."""
-    rows: dict[tuple[str, str], list[published.Printed]] = {}
-    for score in published.printed("paper"):
-        rows.setdefault((score.task, score.leads), []).append(score)
-    wrong: Counter[tuple[str, str]] = Counter()
-    for where, row in rows.items():
-        ranks = pd.Series([s.value for s in row], dtype=float).rank(method="dense", ascending=False)
-        wrong[where] = sum((s.rank or 4) != min(r, 4) for s, r in zip(row, ranks.fillna(4)))
-    wrong += Counter()  # without zeros
-    assert wrong == {("chapman_rhythm", "2"): 3, ("ptb", "2"): 2}
-
-
 def test_the_benchmarks_fine_tuning_left_one_encoder_as_it_was() -> None:
     scores = table("fmb/scores.csv").pivot(index=["model", "task"], columns="mode", values="auroc")
     gain = (scores["finetuning"] - scores["linear"]).groupby("model")

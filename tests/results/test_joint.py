@@ -145,3 +145,19 @@ def test_repeated_fits_widen_it(tmp_path: Path) -> None:
     found = pair.contrast(LESS)
     assert found.variance == pytest.approx(fitted.variance + np.var(apart, ddof=1) / 3, rel=1e-9)
     assert joint(once, [GOOD, WEAK], ["c"]).contrast(LESS).df > found.df
+
+
+def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Path) -> None:
+    """Each dataset has draws of its own, so the pairs widen the interval instead."""
+    scoring = Scoring(bootstrap="multinomial", draws=500)
+    data = {"first": Data(tasks={"a": 3}), "second": Data(tasks={"c": 3})}
+    study = make(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
+    same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
+    alone, paired = (joint(study, [GOOD, WEAK], paired=p) for p in (None, same))
+    assert (alone.overlapping, paired.overlapping) == ([], [("first", "second")])
+    ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
+    assert alone.contrast(LESS).se == pytest.approx(np.hypot(*ses) / 2, rel=1e-9)
+    assert paired.contrast(LESS).se == pytest.approx(sum(ses) / 2, rel=1e-9)
+    blank = make(tmp_path / "blank", replace(TWO, skill=lambda model, leads: 0.05))
+    low = Entry("good", "zero", "1")
+    assert np.isnan(joint(blank, [low, GOOD], ["a"]).share(low, GOOD).value), "of no skill"

@@ -147,3 +147,15 @@ def test_stored_folds_of_a_run_have_the_interval_that_is_made_by_hand(tmp_path: 
     labels = verdicts(study).set_index("label").loc[["A0", "A1"], ["low", "high"]]
     expected = [Components(*facts, 1 / 3).label_interval(0, k) for k in (0, 1)]
     assert labels.to_numpy() == pytest.approx(np.array(expected))
+
+
+def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
+    """Two labels have no share worth telling, however many folds; of three, one is in all folds."""
+    target, fold, first, _ = study(5)
+    assert evidence([cells_in_folds(target, fold, first)], "undefined").rows[0].share_label == ""
+    rare = np.zeros((200, 1), int)
+    rare[[np.flatnonzero(fold == k)[j] for k in range(1, 6) for j in (0, 1)]] = 1
+    scored = np.hstack([first, np.random.default_rng(0).normal(size=(200, 1))])
+    found = evidence([cells_in_folds(np.hstack([target, rare]), fold, scored)], "undefined").rows[0]
+    assert found.share_label == "L2"
+    assert found.share > 0.5

@@ -51,14 +51,3 @@ def test_finished_cells_are_left_out(told: Told) -> None:
     assert [line.split()[:4] for line in text.splitlines() if line.startswith("tiny ")] == [
         ["tiny", "demo", "1", "1"]
     ]
-
-
-def test_a_model_that_fails_costs_its_own_line(told: Told, tmp_path: Path) -> None:
-    plug_in = TINY.read_text().replace(
-        "return Features(", "raise ValueError('no')\n        return ("
-    )
-    (tmp_path / "fails.py").write_text(plug_in)
-    models_here = f"{TINY},{tmp_path / 'fails.py'}"
-    printed = told("--dry-run", "--limit", "60", "--models", models_here)
-    assert "it fails: ValueError: no" in printed
-    assert " without what failed: " in printed
