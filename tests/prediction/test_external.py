@@ -107,5 +107,5 @@ def test_what_is_no_pair() -> None:
 
 def test_a_table_that_an_import_would_ask_about_says_where(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("record,af\na,ja\nb,nein\n")
-    with pytest.raises(BadSetting, match=r"--label-columns.*data import.*--labels NAME/records.csv"):
+    with pytest.raises(BadSetting, match=r"--label-columns.*data import.*NAME/records.csv"):
         labelled(tmp_path / "new.csv", {})
