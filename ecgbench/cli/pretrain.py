@@ -43,7 +43,6 @@ ABLATE: dict[str, Any] = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
     **dict.fromkeys(("probe_records", "probe_epochs"), int),
     "lr": tuple[float, ...],
-    "only_seeds": tuple[int, ...],
 }
 """Key of `--set` of an ablation -> type of its value."""
 
@@ -98,7 +97,7 @@ def pretrain(
     if not dry_run:
         _make(chosen, folders, device, alarm)
         return
-    for text in (*chosen.lines(), development(chosen), *chosen.risks()):
+    for text in (*chosen.lines(), development(chosen)):
         typer.echo(text)
     for text in estimate.lines(chosen, folders, choose(device)):
         typer.echo(text)
@@ -173,8 +172,6 @@ def _make(recipe: "Recipe", folders: Folders, device: str, alarm: bool) -> None:
     first = torchrun.rank() == 0
     progress: Display = display() if first else SILENT
     session = _session(folders.out, choose(device), progress, torchrun.world(), alarm=alarm)
-    for risk in recipe.risks():
-        progress.note(risk)
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress)
@@ -223,8 +220,7 @@ def ablate(
     Settings of --set, with their defaults and the paper's values: recipe=small-cpu (for corpora and
     task), task, steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4
     (1e-3; with several, each cell uses its best), records (at most so many for training, for
-    comparing, and for the probe unless probe_records is given), probe_records, probe_epochs=100,
-    only_seeds=3,4.
+    comparing, and for the probe unless probe_records is given), probe_records, probe_epochs=100.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 
@@ -254,7 +250,6 @@ def ablate(
         records=chosen.get("records"),
         epochs=chosen.get("probe_epochs", 100),
         parts=study.parts,
-        only=chosen.get("only_seeds", ()),
     )
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:

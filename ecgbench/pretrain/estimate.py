@@ -137,7 +137,7 @@ def study_lines(
     batch = budget.recipe.stages[0].records(records)
     yield f"{study.name}: {study.summary}"
     yield (
-        f"{counted(len(cells), 'cell')}, {counted(len(budget.numbers), 'seed')}, "
+        f"{counted(len(cells), 'cell')}, {counted(budget.seeds, 'seed')}, "
         f"{budget.steps:,} steps of {batch:,} of {records:,} recordings"
     )
     # one kind makes features anew in every epoch, another reads single leads besides

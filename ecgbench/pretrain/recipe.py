@@ -11,8 +11,7 @@ from ecgbench import models
 from ecgbench.core.keys import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretrain import descriptors
-from ecgbench.pretrain.collapse import EVERY, WINDOWS
-from ecgbench.pretrain.phase_times import ECGS
+from ecgbench.pretrain.collapse import WINDOWS
 from ecgbench.pretrain.stage import STAGES, Stage
 
 Init = Literal["previous", "scratch"]
@@ -37,8 +36,6 @@ DEVELOPMENT = "ribeiro_dev"
 """The paper's development task, of CODE, which is given on request only."""
 PAPER = "paper"
 """Name of the paper's own recipe."""
-STEEP = 5e-4
-"""Learning rates from which on a warm-up of at least EVERY steps is needed."""
 SMALL_RATE = 1e-4
 """Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within
 100 steps of 64 recordings and told no code from another; docs/howto/pretrain.md has what was tried.
@@ -162,37 +159,11 @@ class Recipe:
         return [f"{k:14} {_shown(v)}" for k, v in {**rows, "digest": self.digest}.items()]
 
     def passes(self, records: int) -> str:
-        """One line: the steps of both stages, and how often they see each of so many recordings,
-        here and on the paper's.
-        """
-
-        def often(corpus: int) -> str:
-            seen = [stage.steps * stage.records(corpus) / corpus for stage in self.stages]
-            return " and ".join(f"{passes:,.1f}" for passes in seen)
-
-        steps = [f"{stage.steps:,} steps of {stage.records(records):,}" for stage in self.stages]
-        text = f"{' and '.join(steps)}: {often(records)} passes over {records:,} recordings"
-        if {*self.datasets} != {*CORPORA}:
-            return text
-        return f"{text}; over the {ECGS / 1e6:g} million of the paper, {often(ECGS)}"
-
-    def risks(self) -> list[str]:
-        """Lines to read before a pre-training starts; empty where there is no such risk."""
-        long = (s for s in self.stages if s.steps >= EVERY)
-        steep = [s.lr for s in long if s.lr >= STEEP and s.warmup < EVERY]
-        if not steep:
-            return []
-        risk = (
-            f"risk: at a learning rate of {max(steep):g} without warm-up LAEF's nodes became alike "
-            f"on small data (docs/explanation/pretraining.md, Collapse); a warm-up prevented it "
-            f"there, and an alarm ends a stage that collapses"
-        )
-        unknown = (
-            "unknown: the paper names no warm-up, clipping, initialisation or size of its batches, "
-            "so this recipe has torch's own initialisation, no warm-up, no clipping and the batch "
-            "of HuBERT-ECG"
-        )
-        return [risk, unknown] if self.name == PAPER else [risk]
+        """One line: the steps of both stages, and how often they see each of so many recordings."""
+        each = [(stage.steps, stage.records(records)) for stage in self.stages]
+        steps = " and ".join(f"{count:,} steps of {batch:,}" for count, batch in each)
+        often = " and ".join(f"{count * batch / records:,.1f}" for count, batch in each)
+        return f"{steps}: {often} passes over {records:,} recordings"
 
     def changed(self, choices: Mapping[str, Any]) -> "Recipe":
         """With other choices: fields of the recipe or of both stages.
