@@ -140,8 +140,8 @@ def study_lines(
         f"{counted(len(cells), 'cell')}, {counted(budget.seeds, 'seed')}, "
         f"{budget.steps:,} steps of {batch:,} of {records:,} recordings"
     )
-    # one kind makes features anew in every epoch, another reads single leads besides
-    passes = {"frozen": 1, "lead": 2 * budget.epochs, "readings": 1 + len(LEADS)}
+    # one kind makes features anew in every epoch, another reads single leads of some besides
+    passes = {"frozen": 1, "lead": 2 * budget.epochs, "readings": 3}
     probed, known, seconds = here.probe * len(budget.measured), dict[object, Rates](), 0.0
     for cell in cells:
         yield f"  {cell.name}"
