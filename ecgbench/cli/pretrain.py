@@ -43,7 +43,6 @@ ABLATE: dict[str, Any] = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
     **dict.fromkeys(("probe_records", "probe_epochs"), int),
     "lr": tuple[float, ...],
-    "only_seeds": tuple[int, ...],
 }
 """Key of `--set` of an ablation -> type of its value."""
 
@@ -223,8 +222,7 @@ def ablate(
     Settings of --set, with their defaults and the paper's values: recipe=small-cpu (for corpora and
     task), task, steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4
     (1e-3; with several, each cell uses its best), records (at most so many for training, for
-    comparing, and for the probe unless probe_records is given), probe_records, probe_epochs=100,
-    only_seeds=3,4.
+    comparing, and for the probe unless probe_records is given), probe_records, probe_epochs=100.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 
@@ -254,7 +252,6 @@ def ablate(
         records=chosen.get("records"),
         epochs=chosen.get("probe_epochs", 100),
         parts=study.parts,
-        only=chosen.get("only_seeds", ()),
     )
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:

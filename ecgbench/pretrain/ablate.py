@@ -83,8 +83,6 @@ class Budget:
     """Of a probe."""
     parts: tuple[Fraction, ...] = ()
     """Of the steps, after which networks are probed besides."""
-    only: tuple[int, ...] = ()
-    """Seeds that are trained now; none: all."""
 
     def __post_init__(self) -> None:
         records = 1 if self.records is None else self.records
@@ -96,18 +94,6 @@ class Budget:
         ):
             if value < 1:
                 raise BadSetting(f"{name}{value}: 1 or more")
-        if beyond := [seed for seed in self.only if not 0 <= seed < self.seeds]:
-            raise BadSetting(
-                f"--set only_seeds={beyond[0]}: --seeds {self.seeds} are 0 to {self.seeds - 1}; "
-                f"raise --seeds"
-            )
-        if len({*self.rates}) < len(self.rates):
-            raise BadSetting(f"--set lr={', '.join(map(str, self.rates))}: a rate is there twice")
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The seeds that are trained now."""
-        return tuple(sorted({*self.only})) or tuple(range(self.seeds))
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -187,7 +173,7 @@ def trainings(study: Study, budget: Budget, cell: Cell) -> dict[str, Training]:
     cells too. Of several learning rates the first stands for the one that will be chosen.
     """
     rate, *more = budget.rates
-    points = [(seed, rate, rate) for seed in budget.numbers]
+    points = [(seed, rate, rate) for seed in range(budget.seeds)]
     if more and study.stage == 1:
         points += [(SWEPT, other, other) for other in budget.rates]
     elif more:
@@ -245,7 +231,7 @@ class _Making:
     def __call__(self, cells: Sequence[Cell]) -> None:
         self.work = self._claim()
         rates = dict[str, tuple[float, float]]()
-        total, failed = len(self.budget.numbers) * len(cells), list[GateError]()
+        total, failed = self.budget.seeds * len(cells), list[GateError]()
 
         def fails(what: str, error: GateError) -> None:  # the other cells are as they would be
             self.session.progress.note(f"{what}: {error}")
@@ -257,7 +243,7 @@ class _Making:
             except GateError as error:
                 fails(cell.name, error)
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
-            for seed in self.budget.numbers:
+            for seed in range(self.budget.seeds):
                 for cell in cells:
                     if cell.name not in rates:
                         continue

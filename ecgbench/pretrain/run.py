@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,7 +32,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ecgbench.core import provenance
-from ecgbench.core.files import as_json, locked, proved, put, sha256_of, sweep
+from ecgbench.core.files import as_json, locked, proved, put, sweep
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
@@ -66,7 +65,6 @@ from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"
 BOOKS, ELBOW, DEVICES = "codebook.json", "elbow.csv", "devices.json"
-_AGAIN = "and run the same command again"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -311,7 +309,11 @@ class _Pretraining:
             corpus = self.data.corpus.digest
             folder = self.shared.books / key({**facts, "corpus": corpus})[:24]
         if self.first and (folder / BOOKS).is_file():
-            _demand_books(folder / BOOKS, key(facts))
+            if read_file(folder / BOOKS)["key"] != key(facts):
+                raise BadSetting(
+                    f"{folder} rests on another checkpoint of stage 1; remove that folder, or "
+                    f"choose another --out"
+                )
         elif self.first:
             self._fit(number, describe, sizes, folder, key(facts))
         torchrun.wait()
@@ -319,7 +321,8 @@ class _Pretraining:
         books = [codebook.load(folder / f"codebook_{size}.npz") for size in wanted]
         if any(book.digest != fitted["codebooks"][str(book.size)]["digest"] for book in books):
             raise BadWeights(
-                f"codebooks in {folder} are not those that were fitted; remove that folder {_AGAIN}"
+                f"codebooks in {folder} are not those that were fitted; remove that folder and "
+                f"run the same command again"
             )
         return fitted, books
 
@@ -342,7 +345,7 @@ class _Pretraining:
             book.save(folder / f"codebook_{size}.npz")
         check = self.data.development.check.batches(self._device)
         elbow = codebook.elbow(books.values(), map(describe, check))
-        put(folder / ELBOW, table := elbow.to_csv(index=False))
+        put(folder / ELBOW, elbow.to_csv(index=False))
         met = elbow.set_index("codes")[["used", "perplexity"]].to_dict("index")
         # where encoders are compared it may be lower, and a network that learns would seem to have
         # learnt nothing
@@ -351,7 +354,6 @@ class _Pretraining:
         vectors = chosen[0].facts["fit"]["vectors"]
         fitted = {
             "key": wanted,
-            ELBOW: sha256(table.encode()).hexdigest(),
             "codebooks": {
                 str(book.size): {
                     "digest": book.digest,
@@ -420,20 +422,6 @@ class Finished:
             "checkpoints": [asdict(c) for c in checkpoints],
             "probing_seconds": sum(c.seconds for c in checkpoints),
         }
-
-
-def _demand_books(path: Path, wanted: str) -> None:
-    """What stands in `path` is what is `wanted`, and the table beside it as it was written."""
-    stored, table = read_file(path), path.with_name(ELBOW)
-    if stored["key"] != wanted:
-        raise BadSetting(
-            f"{path.parent} rests on another checkpoint of stage 1; remove that folder, or "
-            f"choose another --out"
-        )
-    if stored.get(ELBOW) != sha256_of(table):
-        raise BadWeights(
-            f"{table} is not what was written there; remove {path} {_AGAIN}, which makes both anew"
-        )
 
 
 def _report(recipe: Recipe, data: Data, stages: Sequence[Finished]) -> dict[str, Any]:

@@ -90,28 +90,24 @@ class Stage:
         for name, known in named:
             if (word := getattr(self, name)) not in get_args(known):
                 raise BadSetting(f"{name} {word}: {' or '.join(sorted(get_args(known)))}")
-        if self.warmup < 0 or (self.clip is not None and not 0 < self.clip < math.inf):
+        counts = ("steps", "batch", "micro", "checkpoint_every", "probe_every")
+        sound = {name: getattr(self, name) is None or getattr(self, name) >= 1 for name in counts}
+        sound |= {
+            "lr": 0 < self.lr < math.inf,
+            "clip": self.clip is None or 0 < self.clip < math.inf,
+            "warmup": self.warmup >= 0,
+            "weight_decay": 0 <= self.weight_decay < math.inf,
+            "edge_drop": 0 <= self.edge_drop < 1,
+        }
+        if wrong := [f"{name}={getattr(self, name)}" for name, fits in sound.items() if not fits]:
             raise BadSetting(
-                f"a stage with warmup={self.warmup}, clip={self.clip}: steps, 0 or more, and a "
-                f"norm above 0, for example --set warmup=200 --set clip=1"
+                f"a stage with {', '.join(wrong)}: counts are 1 or more, lr and clip above 0, "
+                f"warmup and weight_decay 0 or more, edge_drop a probability below 1"
             )
-        if self.warmup + self.falling > max(self.steps, 1):
-            falls = " and a fall after it" if self.falling else ""
+        if self.warmup + self.falling > self.steps:
             raise BadSetting(
-                f"a stage of {self.steps} steps with a warm-up of {self.warmup}{falls}: the rate "
-                f"would not get there; take a shorter warmup, or more steps"
-            )
-        counts = {"steps": self.steps, "batch": self.batch, "micro": self.micro}
-        counts |= {"checkpoint_every": self.checkpoint_every, "probe_every": self.probe_every}
-        if wrong := [f"{k}={n}" for k, n in counts.items() if n is not None and n < 1]:
-            raise BadSetting(f"a stage with {', '.join(wrong)}: 1 or more")
-        if not (
-            0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
-        ):
-            raise BadSetting(
-                f"a stage with lr={self.lr}, weight_decay={self.weight_decay}, "
-                f"edge_drop={self.edge_drop}: lr is above 0, weight_decay 0 or more, edge_drop a "
-                f"probability below 1"
+                f"a stage of {self.steps} steps with a warm-up of {self.warmup}: the rate would "
+                f"not get there; take a shorter warmup, or more steps"
             )
 
     @property

@@ -200,16 +200,7 @@ def _open(stages: list[Stage], finished: dict[str, Any]) -> str:
         return ""
     so_far = ", ".join(f"{count:,} in {name}" for name, count in steps.items())
     rest = " and makes encoder and times anew" if finished else ""
-    more = f"Steps so far: {so_far}. The same command goes on{rest}."
-    chosen, books = stages[0].selected, stages[-1].books
-    other = books and books["description"].get("network") not in (
-        None,
-        chosen and chosen["encoder"],
-    )
-    if len(stages) == 2 and chosen and other:
-        more += " But stage 2 is of another checkpoint than the one that stage 1 now selects: "
-        more += "remove its folder first."
-    return more
+    return f"Steps so far: {so_far}. The same command goes on{rest}."
 
 
 def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:

@@ -104,7 +104,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert code == 0, said
     for part in ("80000", "75000", "ratio=0.3", "digest", "ptbxl 17,439 (absent)"):
         assert part in told
-    assert "days" in re.search("time        about (.*) on cpu: ", told)[1]  # type: ignore[index]
+    assert "days" in re.search("time        about (.*) on cpu, ", told)[1]  # type: ignore[index]
     missing = told.partition(" things missing:\n")[2].splitlines()
     first = [text.split()[0].rstrip(":") for text in missing]
     needed = {*recipe.get("paper").datasets, "ribeiro_dev", "code15"}
@@ -115,7 +115,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert missing[-1] == f"next: {again}"
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(estimate, "demand", lambda device: None)
-    some = estimate.Rates(codebooks=(0.5, 0.5), training=(1, 1), probe=1, network=1)
+    some = estimate.Rates(training=1, probe=1, network=1)
     monkeypatch.setattr(estimate, "rates", lambda *_: some)
     code, told, _ = pretrain("smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
@@ -124,7 +124,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
 def test_a_dry_run_counts_passes_here_and_in_the_paper_and_takes_another_task(
     tmp_path: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = estimate.Rates(codebooks=(0.5, 0.5), training=(1, 1), probe=1, network=1)
+    some = estimate.Rates(training=1, probe=1, network=1)
     monkeypatch.setattr(estimate, "rates", lambda *_: some)
     _, told, _ = pretrain("paper", "--data", tmp_path, "--device", "cpu", "--dry-run")
     here = re.search(r"recordings +([\d,]+)", told)[1]  # type: ignore[index]

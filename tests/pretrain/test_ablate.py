@@ -60,7 +60,6 @@ def made(
     of: Study = TWO,
     at: str = "",
     only: tuple[Cell, ...] = (),
-    only_seeds: tuple[int, ...] = (),
     **changes: Any,
 ) -> Follower:
     found = data()
@@ -68,7 +67,7 @@ def made(
     session = Session(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
-    ablate.run(of, budget(only=only_seeds, **changes), (found, ("odd", "even")), session, only)
+    ablate.run(of, budget(**changes), (found, ("odd", "even")), session, only)
     return follower
 
 
@@ -122,25 +121,6 @@ def test_some_cells_then_all_and_more_seeds_are_all_at_once(tmp_path: Path, whol
     told = made(out)
     assert not [line for line in told.said if line.startswith("gin seed 0")]
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
-
-
-def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
-    tmp_path: Path, whole: Path
-) -> None:
-    """Two processes, each with a folder and some of the seeds."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    first = made(here, only_seeds=(0,))
-    assert not [line for line in first.said if "seed 1" in line]
-    assert "1 seed of 2 so far" in reports.read(here).open
-    made(here, only=TWO.cells[1:], only_seeds=(1,))
-    assert "Cells have different seeds." in reports.read(here).open
-    second = made(there, only_seeds=(1,))
-    assert not [line for line in second.said if "seed 0" in line]
-    shutil.copytree(there / "trainings", here / "trainings", dirs_exist_ok=True)
-    assert not [line for line in made(here).said if ", step" in line]
-    assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
-    with pytest.raises(BadSetting, match="--set only_seeds=2: --seeds 2 are 0 to 1; raise --seeds"):
-        budget(only=(0, 2))
 
 
 @pytest.mark.long

@@ -141,20 +141,6 @@ def test_an_interruption_in_every_phase_changes_nothing(
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
 
 
-@pytest.mark.parametrize("damage", [lambda file: file.write_text("codes,used\n3,9\n"), Path.unlink])
-def test_a_table_of_sizes_that_is_not_as_written_is_refused_and_made_again(
-    damage: Callable[[Path], object], tmp_path: Path, whole: tuple[Path, dict[str, Any]]
-) -> None:
-    out = Path(shutil.copytree(whole[0], tmp_path / "out"))
-    damage(out / "stage1" / "elbow.csv")
-    refused = r"elbow\.csv is not what was written there; remove \S+json"
-    with pytest.raises(BadWeights, match=refused):
-        made(out)
-    (out / "stage1" / "codebook.json").unlink()
-    made(out)
-    assert results(out) == results(whole[0])
-
-
 def test_a_loss_is_compared_with_the_codes_of_what_is_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

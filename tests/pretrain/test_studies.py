@@ -57,7 +57,6 @@ def test_what_is_no_budget_is_refused() -> None:
         ({"steps": 0}, "--set steps=0: 1 or more"),
         ({"seeds": 0}, "--seeds 0: 1 or more"),
         ({"records": 0}, "--set records=0: 1 or more"),
-        ({"rates": (1e-4, 1e-4)}, "a rate is there twice"),
     ):
         with pytest.raises(BadSetting, match=said):
             budget(**wrong)
