@@ -6,15 +6,8 @@ leads of the missing cells, times the number of windows.
 
 import time
 import traceback
-<<<<<<< HEAD
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
-=======
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
->>>>>>> pre
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -140,22 +133,7 @@ def _cost(plan: Plan, cells: Sequence[Cell], records: dict[str, int], device: st
         return Cost(failed=reason_of(error))
 
 
-<<<<<<< HEAD
-def _native(net: "Network", contract: InputContract, cell: Cell) -> bool:
-    """Whether a network reads the leads of a cell, and needs no others."""
-    return net.card.native and not contract.refuses(LeadSubset.from_bits(_leads(cell)))
-
-
-def _cost_of(
-    net: "Network",
-    contract: InputContract,
-    plan: Plan,
-    cells: Sequence[Cell],
-    records: dict[str, int],
-) -> Cost:
-=======
-def _cost_of(net: Network, plan: Plan, cells: Sequence[Cell], records: dict[str, int]) -> Cost:
->>>>>>> pre
+def _cost_of(net: "Network", plan: Plan, cells: Sequence[Cell], records: dict[str, int]) -> Cost:
     """Of cells that the network reads."""
     training, fits, dim = plan.training, {c.fit for c in cells}, net.card.dim
     dataset, _, task = datasets.tasks()[cells[0].task]
@@ -191,24 +169,14 @@ def _leads(cell: Cell) -> int:
     return int(bits(cell.setting, "record", 1)[0])
 
 
-<<<<<<< HEAD
-def _seconds(
-    net: "Network", contract: InputContract, policy: str, masks: Collection[int] = (ALL.bits,)
-) -> float:
-    """Of a window under a policy, by those of a few sets of leads, or of all where an encoder does
-    part of its work for all of them at once.
+def _seconds(net: "Network", cells: Sequence[Cell], masks: Sequence[int]) -> float:
+    """Of a window at one set of leads, by those of a few, or of all where an encoder does part of
+    its work for all of them at once.
     """
     from ecgbench.evaluate.batches import SLOTS, serves
     from ecgbench.evaluate.encode import Encoder
 
-    batch = SLOTS if serves(net.device) else 1
-=======
-def _seconds(net: Network, cells: Sequence[Cell], masks: Sequence[int]) -> float:
-    """Of a window at one set of leads, by those of a few, or of all where an encoder does part of
-    its work for all of them at once.
-    """
     contract, batch = net.card.contract(cells[0].fit.contract), SLOTS if serves(net.device) else 1
->>>>>>> pre
     window = noise_of(batch * contract.samples)
     filling = Policy.of(cells[0].policy, lambda: [window])
     encoder = Encoder(net.encoder, contract, filling, dim=net.card.dim)
