@@ -12,6 +12,8 @@ from ecgbench.ecg.repair import longest
 from ecgbench.errors import BadRecord
 
 Notes = list[tuple[str, str]]
+LONG = 5e6
+"""Samples of all leads of which no copy as float64 is held."""
 MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
 """The lowest numbers of 16, 24 and 32 bits: no voltage where no sample is lower."""
 LOOKED_AT = 5.0
@@ -154,7 +156,7 @@ def recording(
             f"{record}: {int(missing.sum())} samples are missing (NaN, empty, or marked as missing "
             f"in the file); the first is sample {sample + 1} of lead {names[measured[row]]}"
         )
-    signal = kept.astype(np.float32)
+    signal = kept.astype(np.float32, copy=False)
     for row, i in zip(signal, measured):
         if middle := _of_an_electrode(values[i], names[i], notes):
             row[:] = values[i] - middle

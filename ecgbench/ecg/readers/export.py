@@ -29,8 +29,6 @@ from ecgbench.ecg.readers.notation import ReadOptions, generated, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-LONG = 5e6
-"""Samples of all leads of which no copy as float64 is held."""
 FAR = 10.0
 """How many times larger than all others the first number of each lead may be."""
 
@@ -180,7 +178,7 @@ def _filled(
     """
     first = next(chunks)
     largest = np.abs(first[:, leads][np.isfinite(first[:, leads])]).max(initial=0.0)
-    small = largest < 2**24 and expected * len(leads) > LONG
+    small = largest < 2**24 and expected * len(leads) > cleaned.LONG
     kinds = [(leads, np.float32 if small else np.float64), (timed, np.float64)]
     out = [
         np.empty((len(columns), int(expected * 1.05) + layout.CHUNK), kind)

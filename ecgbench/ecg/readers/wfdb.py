@@ -10,6 +10,7 @@ it, a web page saved under the name of a .dat of the right size reads as an ECG)
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -85,7 +86,7 @@ def signals(
     header = _header(path, record)
     rows = list(wanted(header.sig_name))
     fs = _rate(header, rows, record)
-    return _millivolts(header, rows, path, record, None, cleaned.marked), fs
+    return _millivolts(header, rows, path, record, None, partial(cleaned.marked, in_place=True)), fs
 
 
 def _rate(header: Any, rows: list[int], record: str) -> float:
@@ -107,14 +108,18 @@ def _millivolts(
     expected_gain: float | None,
     marked: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
-    """(row, time) float64, NaN where a sample is marked as missing."""
+    """(row, time) float64, of a long recording float32; NaN where a sample is marked as missing."""
     gain = _gain(header, rows, record, expected_gain)
     digital = _samples(header, rows, path, record)
     _check_samples(header, rows, digital, record)
-    signal = (marked(digital.T).T - np.asarray(header.baseline)[rows]) / gain
-    marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
-    signal[digital == np.array(marks, digital.dtype)] = np.nan
-    return np.asarray(signal.T)
+    digital = digital.T
+    small = digital.dtype == np.int16 and digital.size > cleaned.LONG
+    signal = marked(np.array(digital, np.float32 if small else np.float64, order="C"))
+    for values, stored, i, per_mv in zip(signal, digital, rows, gain):
+        values -= header.baseline[i]
+        values /= per_mv
+        values[stored == MARKED.get(header.fmt[i], MISSING)] = np.nan
+    return signal
 
 
 def comments(header: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ecgbench.ecg.checks import scale
-from ecgbench.ecg.readers import by_suffix, export, layout
+from ecgbench.ecg.readers import by_suffix, cleaned, layout
 from ecgbench.ecg.readers.notation import ReadOptions as Options
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 from tests.ecg.readers.hospital_files import edf
@@ -635,7 +635,7 @@ def test_a_table_of_many_chunks_is_read_like_one(
              for i in range(COUNT)]  # fmt: skip
     (tmp_path / "r.csv").write_text("t,I (uV),II (uV)\n" + lines(times, *UV[:2], sep=",") + "\n \n")
     monkeypatch.setattr(layout, "CHUNK", 100)
-    monkeypatch.setattr(export, "LONG", 0)
+    monkeypatch.setattr(cleaned, "LONG", 0)
     found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options())
     assert found.fs == 500
     np.testing.assert_allclose(found.signal, MV[:2], atol=1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import by_suffix, wfdb
+from ecgbench.ecg.readers import by_suffix, cleaned, wfdb
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -177,8 +177,12 @@ def _packed(steps: np.ndarray, fmt: str) -> bytes:
     return steps.astype({"16": "<i2", "61": ">i2"}[fmt]).tobytes()
 
 
+@pytest.mark.parametrize("long", [0, 5e6])
 @pytest.mark.parametrize("fmt", ["16", "61", "212"])
-def test_several_samples_a_frame_are_read(fmt: str, tmp_path: Path) -> None:
+def test_several_samples_a_frame_are_read(
+    fmt: str, long: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaned, "LONG", long)
     rng, each = np.random.default_rng(3), (2, 1, 2, 3)
     signals = [rng.integers(-40, 40, 100 * n) for n in each]
     frames = np.hstack([x.reshape(100, n) for x, n in zip(signals, each)])
