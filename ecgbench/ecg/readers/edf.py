@@ -45,9 +45,13 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     ]
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", found.pop())], path, record, field=True)
-    values = np.empty((len(signals), len(signals[0].digital)))
+    steps = signals[0].digital
+    small = steps.dtype == np.int16 and len(signals) * len(steps) > cleaned.LONG
+    values = np.empty((len(signals), len(steps)), np.float32 if small else np.float64)
     for row, signal, scale in zip(values, signals, scales):
-        np.divide(_physical(signal, path, record), scale, out=row)
+        physical = _physical(signal, path, record)
+        row[:] = np.divide(physical, scale, out=physical)
+        del physical
     return cleaned.recording(values, [names[i] for i in rows], fs, (record, patient), notes)
 
 
