@@ -15,7 +15,7 @@ from ecgbench.cards.model import InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import LeakError
 from ecgbench.policies import ROOM
-from ecgbench.policies.hide import NATIVE, Policy, adapt
+from ecgbench.policies.hide import NATIVE, Policy, adapt, sees
 
 EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 POLICIES = [*ROOM.names(), NATIVE]
@@ -216,3 +216,23 @@ def test_a_policy_that_peeks_forgets_or_alters_is_stopped(
     for subset in SUBSETS:
         with pytest.raises(LeakError, match="policy 'bad'"):
             adapt(VIEW, subset.mask, contract("minmax-per-lead", fill, leads), Policy("bad", bad))
+
+
+@pytest.mark.parametrize(
+    ("leads", "measured", "policy", "told"),
+    [
+        (("I", "II"), "II", "zero", True),
+        (("I", "II"), "V1", "zero", False),
+        (("I", "II"), "V1", "mean", False),  # a constant of the training records
+        (("I",), "II+III", "einthoven", True),
+        (("I",), "II", "einthoven", False),
+        (("I",), "aVF", "copy", True),
+        (EIGHT, "III", NATIVE, False),
+        (EIGHT, "V6", NATIVE, True),
+    ],
+)
+def test_a_window_counts_as_seen_where_a_measured_sample_reaches_the_network(
+    leads: tuple[str, ...], measured: str, policy: str, told: bool, policies: dict[str, Policy]
+) -> None:
+    mask = LeadSubset.parse(measured).mask
+    assert sees(contract(leads=leads), mask, policies[policy]) == told
