@@ -76,8 +76,7 @@ def read(
     )
     if table["left_out"].all():
         raise BadSetting(
-            f"none of the {counted(len(table), 'recording')} can be used: "
-            f"{some(left_out(table))} (--signals NAME=LEAD: what a name in the files means)"
+            f"none of the {counted(len(table), 'recording')} can be used: {some(left_out(table))}"
         )
     return copy, table, notes
 

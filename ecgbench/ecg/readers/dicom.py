@@ -38,6 +38,9 @@ def prepared(path: Path, folder: Path, notes: Notes) -> Path:
         )
     )
     rhythm, *others = groups
+    stated = rhythm.NumberOfWaveformSamples * rhythm.NumberOfWaveformChannels
+    if len(rhythm.WaveformData) > stated * rhythm.WaveformBitsAllocated // 8 + 1:
+        raise ValueError("it holds more samples than it states")
     at = str(rhythm.get("MultiplexGroupTimeOffset"))
     for group in others:
         alike = group.NumberOfWaveformSamples == rhythm.NumberOfWaveformSamples

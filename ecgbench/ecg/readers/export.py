@@ -43,7 +43,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     try:
         return _read(existing_file(path, record), (record, patient), options)
     except (ValueError, UnicodeError, csv.Error) as error:  # pandas' errors are ValueErrors
-        if grouped := re.search(r"'([-+]?\d{1,3}([., ]\d{3})+[^']*)'$", str(error)):
+        if grouped := re.search(r"'([-+]?\d{1,3}([., ]\d{3})+([.,]\d+)?)'$", str(error)):
             raise BadRecord(
                 f"{record}: {path.name} has numbers such as {grouped[1]!r}; write them without "
                 f"separators of thousands"

@@ -78,7 +78,7 @@ _OF_GAIN = re.compile(
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v\b|\bunit|einheit|unit[eéàá]|unidad")
 _CHANGE = re.compile(
     r"decimat|(down|sub)-?sampl|every \w+ sample|\bskip|\bstride\b|\bthin|export step|polarit|"
-    r"\bsign\b|invert|upside|revers|negat"
+    r"^(signal )?sign$|\binver(t(ed)?|sion)\b|upside|\brevers|\bnegat"
 )
 _NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*|normal|positive|.*hz")
 

@@ -106,6 +106,8 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         )
     _demand_no_samples(above, separator, range(count - empty, count + 1), record)
     names, units, rest = _columns(above, separator, cells, empty)
+    if not any(map(signed, names)):
+        _demand_all_names(above, separator, count - empty, record)
     if odd := next(filter(_of_a_multiple, names), None):
         raise BadRecord(
             f"{record}: the column {odd!r} may hold multiples of a unit; write its samples in a "
@@ -143,6 +145,18 @@ def _demand_no_samples(above: list[str], separator: str, cells: range, record: s
             )
 
 
+def _demand_all_names(above: list[str], separator: str, count: int, record: str) -> None:
+    """BadRecord where the last line above the numbers names leads, and more or fewer columns."""
+    line = above[-1] if above else ""
+    words = [word for word in _cells(line, separator) if word]
+    leads = [name for name in _split_units(words)[0] if signed(name)]
+    if leads and 2 * len(leads) >= len(words) > 1 and not _states(line, words):
+        raise BadRecord(
+            f"{record}: its line {shortened(line, 60)!r} names {len(words)} columns, and its lines "
+            f"of numbers have {count}; correct it"
+        )
+
+
 def encoding_of(path: Path) -> str:
     """UTF-8, UTF-16, else Windows-1252."""
     with open(path, "rb") as file:
@@ -178,7 +192,7 @@ def _numbers_columns(lines: list[str]) -> bool:
     if len(lines) < 2 or not generated(names):
         return False
     rest = [word for row in rows[1:] for word in row[index:] if word]
-    return index or len(names) > 2 or (bool(rest) and all("." in word for word in rest))
+    return index or len(names) > 1 or (bool(rest) and all("." in word for word in rest))
 
 
 def _counted(lines: list[str]) -> bool:
@@ -303,7 +317,10 @@ def with_unit(name: str, unit: str) -> str:
 
 def _cells(line: str, separator: str) -> list[str]:
     if separator == " ":
-        return re.sub("elapsed time", "time", line, flags=re.I).split()
+        words = re.findall(
+            r"'[^']*'|\"[^\"]*\"|\S+", re.sub("elapsed time", "time", line, flags=re.I)
+        )
+        return [word.strip("'\"") for word in words]
     quote = "'" if line.startswith("'") else '"'
     rows = csv.reader([line], delimiter=separator, quotechar=quote, skipinitialspace=True)
     return [cell.strip().strip("'") for cell in next(rows, [])]

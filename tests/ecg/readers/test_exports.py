@@ -297,6 +297,18 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I II",
         500,
     ),
+    "R, quoted, between blanks": (
+        '"I" "II"\n' + lines([f'"{i + 1}"' for i in range(COUNT)], *MV[:2], sep=" "),
+        Options(fs=500, unit="mV"),
+        "I II",
+        500,
+    ),
+    "a version of software": (
+        'Softwareversion,"2,0"\nSign in: bob\nI,II\n' + lines(*MV[:2], sep=","),
+        Options(fs=500, unit="mV"),
+        "I II",
+        500,
+    ),
     "R": (
         "I,II\n" + lines(range(1, COUNT + 1), *MV[:2], sep=","),
         Options(fs=500, unit="mV"),
@@ -582,6 +594,30 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         Options(fs=250, unit="mV"),
         BadRecord,
         "Einheit: µV",
+    ),
+    "quoted names between blanks": (
+        '"II" "I"\n' + lines(*UV[:2], sep=" "),
+        Options(fs=500, unit="uV", signals=("I", "II")),
+        BadRecord,
+        "are II, I by the file",
+    ),
+    "quoted names between blanks, units": (
+        '"I(uV)" "II(uV)"\n' + lines(range(COUNT), *UV[:2], sep=" "),
+        Options(fs=500, unit="mV"),
+        BadRecord,
+        "1000 by the file and 1 by --unit mV",
+    ),
+    "more names than columns": (
+        "II,I,note\n" + lines(*UV[:2], sep=","),
+        Options(fs=500, unit="uV", signals=("I", "II")),
+        BadRecord,
+        "names 3 columns, and its lines of numbers have 2",
+    ),
+    "fewer names than columns": (
+        "II,V1\n" + lines(*UV, sep=","),
+        Options(fs=500, unit="uV", signals=("I", "II", "V1")),
+        BadRecord,
+        "names 2 columns, and its lines of numbers have 3",
     ),
     "a line that ends the file": (
         "I;II\n" + BODY + "END\n",

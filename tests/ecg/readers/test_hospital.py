@@ -149,6 +149,15 @@ def test_samples_of_scp_may_be_counted_from_0(steps: np.ndarray, tmp_path: Path)
             read(files.scp(tmp_path / "r", steps, starts=starts))
 
 
+def test_a_group_of_dicom_with_more_samples_than_it_states(
+    steps: np.ndarray, tmp_path: Path
+) -> None:
+    one = files.group(steps, "RHYTHM")
+    one.NumberOfWaveformSamples //= 2
+    with pytest.raises(BadRecord, match="more samples than it states"):
+        read(files.dicom(tmp_path / "r", steps, one))
+
+
 def test_the_header_of_ishne_may_state_a_nominal_number_of_samples(
     steps: np.ndarray, tmp_path: Path
 ) -> None:
