@@ -116,6 +116,8 @@ def run(  # noqa: PLR0913  (each is an option of the command)
             room.ROOM.reload()
         else:
             room.ROOM.forget()
+    if options.pop("dry_run", None):
+        raise BadSetting("dry_run: it gives no results to read; type ecgbench run --dry-run")
     done = command.run(
         RunOptions.of(settings or (), command=_command(options, settings or {}), **options)
     )
@@ -167,6 +169,8 @@ def read(
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise BadSetting(f"read({path!r}): the path of a run, an export, a report or a table")
     named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
     ROOMS["metrics"].ROOM.reload()  # files of one's own may have been edited since
     found = opened(Path(path).expanduser(), named[0], stage, named[1], _path(to), **of_table)
@@ -197,12 +201,15 @@ def load(  # noqa: PLR0913  (each is a setting)
     """
     from ecgbench.evaluate.recordings import Recordings
 
-    name, *others = resolve_tasks([task])
+    for word, value, least in (("limit", limit, 3), ("seed", seed, 0)):
+        if value is not None and (not isinstance(value, int) or value < least):
+            raise BadSetting(f"{word}={value!r}: a whole number, at least {least}")
+    name, *others = resolve_tasks([str(task)])
     wanted = draw.parse_leads(str(leads)) if leads is not None else ()
     if others or len(wanted) > 1:
         raise BadSetting(f"load {task} at {leads}: one task, and leads such as I, I+V2 or 1")
     if split not in SPLITS:
-        raise UnknownName("split", split, SPLITS)
+        raise UnknownName("split", str(split), SPLITS)
     settings = [
         draw.Count(one, seed) if isinstance(one, int) else draw.Fixed(one) for one in wanted
     ]
@@ -341,9 +348,10 @@ class Run(study.Run):
 
     def _column(self, name: Column) -> tuple[str, str]:
         """The model and policy of this run that are meant."""
-        words = name.split() if isinstance(name, str) else list(name)
+        words = str(name).split() if isinstance(name, str | None) else [*map(str, name)]
         known = list(dict.fromkeys(zip(self.main["model"], self.main["policy"])))
-        found = [one for one in known if all(plain(a) == plain(b) for a, b in zip(words, one))]
+        asked = [*map(plain, words)]
+        found = [one for one in known if asked and asked == [*map(plain, one)][: len(asked)]]
         if not found:
             every = dict.fromkeys(word for one in known for word in (one[0], " ".join(one)))
             raise UnknownName("model of this run", " ".join(words), [*every])

@@ -125,6 +125,8 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path, copies: Path) -> Non
         ({"settings": 3}, "settings=3: keys of --set, as in {'training.lr': 1e-3}"),
         ({"settings": {"scoring.draws": 10**11}}, "scoring.draws=100000000000: at most 100,000"),
         ({"limit": 2}, "--limit 2: at least 3"),
+        ({"data": ""}, "data is empty"),
+        ({"dry_run": True}, "type ecgbench run --dry-run"),
         ({"policies": "zero"}, "unknown option 'policies'; did you mean policy"),
         ({"tasks": "ptbxl_super"}, "no data folder is set"),
     ],
@@ -371,3 +373,18 @@ def test_an_edited_metric_is_read_anew(tmp_path: Path, monkeypatch: pytest.Monke
     ecgbench.read(run, metrics=str(metric))
     assert sys.modules["constant_of_a_test"] is before  # what was not edited stays as it is
     metrics.ROOM.forget()
+
+
+def test_what_no_run_can_have_is_refused_of_recordings_and_columns(
+    tmp_path: Path,
+) -> None:
+    for given in ({"limit": 1}, {"limit": "x"}, {"seed": -1, "leads": 1}, {"split": 5}):
+        with pytest.raises(EcgbenchError):
+            ecgbench.load("demo", **given)  # type: ignore[arg-type]
+    write_run(tmp_path, Made(data={"real": Data(tasks={"heart": 2}, records=60)}, models=("good",)))
+    study = ecgbench.read(tmp_path)
+    for name in ("good zero junk", "", None):
+        with pytest.raises(UnknownName):
+            study.compare(name, "good")  # type: ignore[arg-type]
+    with pytest.raises(BadSetting, match="is of a table of predictions"):
+        ecgbench.read(tmp_path, model="good")

@@ -48,7 +48,7 @@ def assigned(
 
 def _pairs(sets: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     if isinstance(sets, Mapping):
-        return [(key, "=", value) for key, value in sets.items()]
+        return [(str(key), "=", value) for key, value in sets.items()]
     parted = [word.partition("=") for word in sets]
     return [(key.strip(), equals, value.strip()) for key, equals, value in parted]
 

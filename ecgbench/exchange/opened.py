@@ -38,6 +38,8 @@ def opened(
             atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
         predictions.write(path, tasks[0], folder, **of_table)
         return read(folder, metrics, stage)
+    if unused := [*of_table.keys() - {"data", "prepared"}, *(["to"] if to else [])]:
+        raise BadSetting(f"{unused[0]} is of a table of predictions, and {path} is none")
     if (path / tables.MAIN).is_file() and not (path / FILE).exists():
         if (path / lent.FILE).exists():
             raise BadSetting(f"{path} is an export without its {FILE}; ask for another one")

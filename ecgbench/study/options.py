@@ -64,6 +64,8 @@ class RunOptions:
         if unknown := [name for name in options if name not in {**STUDY, **KINDS}]:
             raise UnknownName("option", unknown[0], [*STUDY, *KINDS])
         typed = {name: value for name, value in options.items() if value is not None}
+        if empty := [name for name, value in typed.items() if str(value) == ""]:
+            raise BadSetting(f"{empty[0]} is empty; give it a value, or leave it out")
         given = {n: read(KINDS[n], v, f"--{n} ") for n, v in typed.items() if n in KINDS}
         trained, *retrained = items(typed.pop("train_leads", "")) or [""]
         keys = {STUDY[name]: value for name, value in typed.items() if name in STUDY}
