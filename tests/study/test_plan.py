@@ -57,6 +57,17 @@ def test_files_of_ones_own_are_found_by_their_names(
         policies.ROOM.forget()
 
 
+def test_groups_of_models() -> None:
+    asked = planning.check(replace(ASKED, models=("laef", "baselines")))
+    assert asked.models == (
+        *("laef", "ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc"),
+    )
+    found = set(planning.check(replace(ASKED, models=("published",))).models)
+    assert {*asked.models[1:], "clef_small", "clef_medium", "clef_large", "tolerantecg"} <= found
+    assert {"ecgfm", "limb6_rhythm"} <= found
+    assert not {"laef", "untrained_laef", "simple_features"} & found
+
+
 def test_policies_are_those_of_each_model_and_named_once() -> None:
     found = planned(leads="II", policies=("paper", "Zero", "native", "paper"))
     assert [(c.fit.model, c.policy) for c in found.cells] == [
