@@ -86,6 +86,15 @@ def test_two_versions_of_a_plugin_are_not_put_in_one_row(
     ]
 
 
+def test_a_newer_version_of_every_cell_replaces_the_older(tmp_path: Path) -> None:
+    ours, theirs = (
+        run(tmp_path / "a", ONE, "k1", 1.0),
+        run(tmp_path / "b", ONE, "k2", 2.0, source="s2"),
+    )
+    merge(ours.path, theirs.path, ours.path)
+    assert key_of(ours) == key(known(ONE, "k2", source="s2"))
+
+
 def test_what_was_derived_from_a_run_comes_along(tmp_path: Path) -> None:
     ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", ONE, "k1", 1.0)
     run(ours.path / "controls/leads", ONE, "k1", 1.0)
