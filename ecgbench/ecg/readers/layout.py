@@ -106,13 +106,7 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         )
     _demand_no_samples(above, separator, range(count - empty, count + 1), record)
     names, units, rest = _columns(above, separator, cells, empty)
-    if not any(map(signed, names)):
-        _demand_all_names(above, separator, count - empty, record)
-    if odd := next(filter(_of_a_multiple, names), None):
-        raise BadRecord(
-            f"{record}: the column {odd!r} may hold multiples of a unit; write its samples in a "
-            f"unit: 'I (mV)'"
-        )
+    _demand_names(names, above, separator, count - empty, record)
     clocks, dates = _clocks(cells, count)
     dropped = {i for i, name in enumerate(names) if name.lower() in export.ignored} | dates
     if any(names):
@@ -145,15 +139,25 @@ def _demand_no_samples(above: list[str], separator: str, cells: range, record: s
             )
 
 
-def _demand_all_names(above: list[str], separator: str, count: int, record: str) -> None:
-    """BadRecord where the last line above the numbers names leads, and more or fewer columns."""
-    line = above[-1] if above else ""
-    words = [word for word in _cells(line, separator) if word]
-    leads = [name for name in _split_units(words)[0] if signed(name)]
-    if leads and 2 * len(leads) >= len(words) > 1 and not _states(line, words):
+def _demand_names(
+    names: list[str], above: list[str], separator: str, count: int, record: str
+) -> None:
+    """BadRecord where a name has a multiple of a unit, and where no column is named a lead and the
+    last line above the numbers names leads, and more or fewer columns.
+    """
+    if odd := next(filter(_of_a_multiple, names), None):
         raise BadRecord(
-            f"{record}: its line {shortened(line, 60)!r} names {len(words)} columns, and its lines "
-            f"of numbers have {count}; correct it"
+            f"{record}: the column {odd!r} may hold multiples of a unit; write its samples in a "
+            f"unit: 'I (mV)'"
+        )
+    if any(map(signed, names)) or not above:
+        return
+    words = [word for word in _cells(above[-1], separator) if word]
+    leads = [name for name in _split_units(words)[0] if signed(name)]
+    if leads and 2 * len(leads) >= len(words) > 1 and not _states(above[-1], words):
+        raise BadRecord(
+            f"{record}: its line {shortened(above[-1], 60)!r} names {len(words)} columns, and its "
+            f"lines of numbers have {count}; correct it"
         )
 
 
