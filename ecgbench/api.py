@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from html import escape
 from itertools import product
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -202,7 +202,7 @@ def load(  # noqa: PLR0913  (each is a setting)
     from ecgbench.evaluate.recordings import Recordings
 
     for word, value, least in (("limit", limit, 3), ("seed", seed, 0)):
-        if value is not None and (not isinstance(value, int) or value < least):
+        if value is not None and (not isinstance(value, Integral) or value < least):
             raise BadSetting(f"{word}={value!r}: a whole number, at least {least}")
     name, *others = resolve_tasks([str(task)])
     wanted = draw.parse_leads(str(leads)) if leads is not None else ()

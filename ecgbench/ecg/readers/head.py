@@ -287,7 +287,7 @@ def _float(number: str) -> float | None:
 
 def _leads(line: str, head: Head) -> bool:
     """Whether a line names leads, which are kept."""
-    name, *rest = re.split(r"\s*[:=,;\t]\s*", line.strip(_SIGNS + "#"), maxsplit=1)
+    name, *rest = re.split(r"\s*[:=,;\t]\s*", line.strip(_SIGNS), maxsplit=1)
     value, words = "".join(rest).strip("\"'"), {*re.findall(r"[^\W\d_]+", plain(name))}
     alone = value and (signed(value) or not re.search(r"\d", name + value[0]))
     if not (words & _LEAD and words <= _NAMES and alone):
@@ -320,11 +320,9 @@ def _rate(words: set[str], number: str, unit: str) -> float | None:
         interval = 1 / bare  # no unit: seconds
     if interval is not None:
         return interval if interval >= LOWEST else None  # longer ones are of something else
-    return (
-        hertz(number, unit)
-        if (words & (_ALONE | _RATE) or unit) and not words & _INTERVAL
-        else None
-    )
+    if words & _INTERVAL or not (words & (_ALONE | _RATE) or unit):
+        return None
+    return hertz(number, unit)
 
 
 def _gain(text: str, words: set[str], number: float | None, unit: str) -> float | None:
